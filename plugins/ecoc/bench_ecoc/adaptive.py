@@ -12,15 +12,15 @@ from bench_ecoc.orders import by_count
 
 
 class AdaptiveSoftmax(ScoringHead):
-    """A softmax over the most frequent tokens and clusters, and one within each cluster of rarer tokens.
+    """A softmax over frequent tokens and clusters of rarer tokens, and another softmax within each cluster.
 
     Grave et al., 2017, arXiv:1609.04309. `cutoffs` are the frequency ranks at which clusters begin; the j-th cluster
-    uses a projection of the hidden units to H / 4^j. Unlike in the paper, logits have biases, as in the other output
-    layers.
+    uses a projection of the hidden units to H / 4^j dimensions. Unlike in the paper, logits have biases, as in the
+    other output layers.
     """
 
     order: Tensor  # [V] tokens by rank
-    ranks: Tensor  # [V]
+    ranks: Tensor  # [V] rank of each token
 
     def __init__(self, hidden: int, tokens: int, cutoffs: tuple[int, ...]) -> None:
         super().__init__()
@@ -66,12 +66,12 @@ class AdaptiveSoftmax(ScoringHead):
         return log_probs
 
     def _clusters(self, gold: Tensor) -> Tensor:
-        """Return the cluster of each token on the host [M], 0 for tokens of the head."""
+        """Return the cluster [M] of each token on the host; 0 for tokens in the head."""
         return torch.bucketize(cached_on_host(self.ranks)[gold], torch.tensor(self.edges), right=True)
 
 
 def _places_of(number: int, clusters: Tensor) -> Tensor:
-    """Return the places [K] of a cluster in `clusters` [M]."""
+    """Return the indices [K] of the entries of `clusters` [M] that equal a cluster."""
     return (clusters == number).nonzero()[:, 0]
 
 

@@ -5,7 +5,7 @@ gets
 
     n_r = min(e, max(1, floor(e / (2 r) + 1/2)))        for r >= 1, and n_0 = 0
 
-of the e = d - b check bits: a random choice of n_r check bits in which it differs from rank r - 1.
+of the e = d - b check bits, chosen at random; in these bits, its codeword differs from the codeword of rank r - 1.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def allotment(tokens: int, checks: int) -> Tensor:
 
 
 def flips(tokens: int, checks: int, rng: Rng) -> Tensor:
-    """Return the check bits in which each rank differs from the previous one, uint8 [V, e]: n_r ones in row r."""
+    """Return the check bits in which each rank differs from the previous rank, uint8 [V, e]: n_r ones in row r."""
     allotted = allotment(tokens, checks)
     differences = torch.zeros(tokens, checks, dtype=torch.uint8)
     if not checks:
@@ -55,8 +55,8 @@ def flips(tokens: int, checks: int, rng: Rng) -> Tensor:
 def codewords(tokens: int, bits: int, rng: Rng) -> Tensor:
     """Return the codeword of every rank, uint8 [V, d]: Gray code, then check bits.
 
-    They depend on V, d and the noise only, so all orders of the tokens share them. Requires d >= ceil(log2 V); V may
-    be smaller than d.
+    Codewords depend only on V, d and the rng, so all orders of the tokens share them. Requires d >= ceil(log2 V);
+    V may be smaller than d.
     """
     base = base_bits(tokens)
     checks = flips(tokens, bits - base, rng)
@@ -67,7 +67,7 @@ def codewords(tokens: int, bits: int, rng: Rng) -> Tensor:
 
 
 def own_checks(codes: Tensor, most: int) -> Tensor:
-    """Return the columns of the first `most` check bits of each rank [V, most], -1 where there are fewer.
+    """Return the columns [V, most] of the first `most` check bits of each rank; -1 if a rank has fewer.
 
     `codes` [V, d] are the codewords of all ranks.
     """

@@ -6,8 +6,8 @@ Training minimizes -s of the gold token and involves no other token. As a distri
 
     log p(w) = s_w - logsumexp_v s_v = C_w . z - logsumexp_v C_v . z
 
-is a softmax whose output embeddings are the codewords. With K codewords per token (`group`), its own and those with
-one of its check bits flipped, training uses the best s_w, and p(w) sums over all of them.
+is a softmax whose output embeddings are the codewords. With K codewords per token (`group`), namely its own and K - 1
+with one of its check bits flipped, training uses the best s_w, and p(w) is summed over all K codewords.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Ecoc(ScoringHead):
     """
 
     codes_packed: Tensor  # uint8 [V, ceil(d / 8)], by token
-    ranks: Tensor  # [V], by token
+    ranks: Tensor  # [V] rank of each token
     own_checks: Tensor  # [V, K - 1] columns of the check bits to flip for a token's other codewords
 
     def __init__(
@@ -131,7 +131,7 @@ class Ecoc(ScoringHead):
         return log_probs_.view(*hidden.shape[:-1], self.tokens), past
 
     def best(self, z: Tensor) -> Tensor:
-        """Return the token of the most probable codeword [*], ties by lowest rank."""
+        """Return the token of the most probable codeword [*]; ties go to the lowest rank."""
         tokens = []
         with torch.no_grad():
             for some in torch.split(z.reshape(-1, self.length), self._rows):
@@ -142,7 +142,7 @@ class Ecoc(ScoringHead):
         return torch.cat(tokens).view(z.shape[:-1])
 
     def nearest(self, code: Tensor) -> Tensor:
-        """Return the tokens whose codewords differ in the fewest bits from codes [*, d] of 0 and 1.
+        """Return the tokens whose codewords differ from codes [*, d] of 0 and 1 in the fewest bits.
 
         Ties go to the lowest rank; numbers between 0 and 1 count as expected differences. Groups are ignored.
         """
@@ -152,7 +152,7 @@ class Ecoc(ScoringHead):
         return torch.cat(tokens).view(code.shape[:-1])
 
     def bit_errors(self, hidden: Tensor, gold: Tensor) -> Tensor:
-        """Return the share of bits [M] on the wrong side of 1/2, for tokens `gold` [M], given `hidden` [M, H]."""
+        """Return the share of wrongly predicted bits [M] of each token of `gold` [M], given `hidden` [M, H]."""
         parts = chunks(self.length, hidden, gold)
         wrong = ((self.bits(units) > 0) != self.codes(some).bool() for units, some in parts)
         return torch.cat([errors.double().mean(1) for errors in wrong])
@@ -161,7 +161,7 @@ class Ecoc(ScoringHead):
         return super().costs(units, gold, batch, training) if self.exact else self.bit_costs(units, gold)
 
     def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
-        """Return the training costs, in evaluation mode too: the bits are the model, not an approximation of it."""
+        """Return the training costs, even in evaluation mode: the bits are the model, not an approximation of it."""
         return self.costs(batch.at_real(hidden), batch.at_real(batch.gold), batch, training), past
 
     def score(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
@@ -179,12 +179,12 @@ class Ecoc(ScoringHead):
         return costs - self._gains(z, self.codes_packed[gold], self.own_checks[gold]).amax(1).clamp(min=0)
 
     def _gains(self, z: Tensor, packed: Tensor, columns: Tensor) -> Tensor:
-        """Return the change of s for each check bit to flip [M, K - 1]; -inf where there is none."""
+        """Return the change of s if each check bit is flipped [M, K - 1]; -inf for missing check bits."""
         codes = unpack(packed, self.length).gather(1, columns.clamp(min=0)).to(z.dtype)
         return ((1 - 2 * codes) * z.gather(1, columns.clamp(min=0))).masked_fill(columns < 0, -torch.inf)
 
     def _gains_of_all(self, z: Tensor) -> list[Tensor]:
-        """Return these changes for all tokens, a tensor [*, V] per bit."""
+        """Return the changes of s for all tokens, as one tensor [*, V] per check bit."""
         signed = torch.cat([z, -z, z.new_full((*z.shape[:-1], 1), -torch.inf)], -1)
         return [signed[..., column] for column in self._memoize("gains", self._signed_checks)]
 
@@ -195,7 +195,7 @@ class Ecoc(ScoringHead):
         return list(columns.where(self.own_checks >= 0, 2 * self.length).unbind(1))
 
     def _group_scores(self, z: Tensor) -> Tensor:
-        """Return the log of the sum over each group of exp(C . z) [*, V]."""
+        """Return the log of the sum of exp(C . z) over the codewords of each token [*, V]."""
         scores = self.code_scores(z)
         if self.group == 1:
             return scores
@@ -224,7 +224,7 @@ class Ecoc(ScoringHead):
         self._vectors, self._missing = {"word vectors": vectors.description(counts)}, False
 
     def _place(self, order: Tensor, info: TaskInfo) -> None:
-        """Assign codewords to tokens in this order [V]; initialize bits with their training frequencies."""
+        """Assign codewords to tokens in this order [V]; initialize biases from training frequencies of bits."""
         order = order.to(self.ranks.device)
         before = self.ranks.argsort()
         for by_token in (self.codes_packed, self.own_checks):
@@ -278,7 +278,7 @@ class Ecoc(ScoringHead):
         if self._cache[0] != now:
             self._cache = (now, {})
         if name not in self._cache[1]:
-            with torch.inference_mode(False), torch.no_grad():  # it may be used with gradients later
+            with torch.inference_mode(False), torch.no_grad():  # the result may be used with gradients later
                 self._cache[1][name] = make()
         value: T = self._cache[1][name]
         return value

@@ -14,13 +14,13 @@ from bench_ecoc.orders import at_random, by_count
 class HierarchicalSoftmax(ScoringHead):
     """p(w) = p(class of w) p(w | its class), with classes of equal size (Goodman, 2001, arXiv:cs/0108006).
 
-    Classes are consecutive tokens of a random order, or of decreasing counts. The last one may be smaller.
+    A class consists of consecutive tokens, in random order or by decreasing count. The last class may be smaller.
     """
 
-    class_of: Tensor  # [V]
-    index_of: Tensor  # [V] position within the class
+    class_of: Tensor  # [V] class of each token
+    index_of: Tensor  # [V] position of each token within its class
     member: Tensor  # [K, S] tokens of each class, padded with -1
-    sizes: Tensor  # [K]
+    sizes: Tensor  # [K] number of tokens of each class
 
     def __init__(
         self, hidden: int, tokens: int, order: Literal["random", "unigram"], size: int = 10, sparse: bool = False
@@ -58,7 +58,7 @@ class HierarchicalSoftmax(ScoringHead):
         return self.classes(hidden)  # type: ignore[no-any-return]
 
     def leaf_logits(self, hidden: Tensor, classes: Tensor) -> Tensor:
-        """Return the logits within `classes` [*], [*, S], given `hidden` [*, H]; -inf beyond the size of a class."""
+        """Return the logits [*, S] of the tokens of `classes` [*], given `hidden` [*, H]; -inf at padding."""
         members = self.member[classes]
         real = members.clamp(min=0)
         logits: Tensor = (self.leaves(real) @ hidden[..., None])[..., 0] + self.bias[real]

@@ -1,8 +1,8 @@
 """Training inputs: gold tokens, or a mixture with the model's predictions (scheduled mixing).
 
 Every method tosses a coin for each position, or for each latent of a position. If at least one coin selects the
-prediction of the previous step, it replaces the embedding of the gold token. Coins and noise depend on the example
-and step only, so neither batching nor order matters.
+prediction of the previous step, the embedding of the gold token is replaced. Coins and noise depend only on the
+example and the step, so batching and order do not matter.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from bench_ecoc.hierarchical import HierarchicalSoftmax
 from bench_ecoc.layer import ScoringHead
 from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Mixing, Scheduled, Soft, Softened
 
-MAX_LOGIT = 30.0  # largest logit of a relaxed bit; also that of a gold bit
+MAX_LOGIT = 30.0  # largest logit of a relaxed bit, and logit of a gold bit
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ReplacedPositions:
 class Method(ABC):
     """A method of replacing gold tokens."""
 
-    latents: int = 1  #: C, coins per position
+    latents: int = 1  #: C, the number of coins per position
 
     def __init__(self, settings: Mixing, output: ScoringHead, embed: nn.Embedding) -> None:
         self.settings, self.output, self.embed = settings, output, embed
@@ -65,7 +65,7 @@ class Method(ABC):
 
     @abstractmethod
     def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
-        """Return the embeddings read instead of those of the gold tokens [M, E]."""
+        """Return the embeddings [M, E] that replace the embeddings of the gold tokens."""
 
 
 class Argmax(Method):
@@ -126,9 +126,9 @@ class MixedCode(CodeMethod):
 
 
 class RelaxedCode(CodeMethod):
-    """DLVMS: the best tokens of a code of relaxed bits, weighted by their probabilities (eq. 4).
+    """DLVMS: the most probable tokens under a code of relaxed bits, weighted by their probabilities (eq. 4).
 
-    A predicted bit is a binary concrete variable, a gold bit is nearly certain. The product of the bit probabilities
+    A predicted bit is a binary concrete variable; a gold bit is nearly certain. The product of the bit probabilities
     is renormalized over the tokens of the mixture.
     """
 
@@ -174,15 +174,15 @@ class BitFlips(Method):
         old = code.gather(1, least)
         flipped = code[:, None].repeat(1, k, 1).scatter(2, least[:, :, None], 1 - old[:, :, None])
         tokens = self.output.nearest(flipped.flatten(0, 1)).view(-1, k)
-        gains = (1 - 2 * old) * bits.gather(1, least)  # in the log-likelihood, relative to the gold code
+        gains = (1 - 2 * old) * bits.gather(1, least)  # changes of the log-likelihood from the gold code
         return _weighted_sum(gains.softmax(1), self.embed(tokens))
 
 
 class MixedClass(Method):
     """CLVMS of a hierarchical softmax: class and index, each gold or predicted, without a gradient.
 
-    A predicted index is the best one of the chosen class; a gold index that exceeds the class is taken modulo its
-    size.
+    A predicted index is the best index in the chosen class; a gold index beyond the end of the class is taken modulo
+    the class size.
     """
 
     latents = 2
@@ -206,7 +206,7 @@ class RelaxedClass(Method):
     """DLVMS of a hierarchical softmax: relaxed classes, and a relaxed index in the gold class (eq. 3).
 
     Each is a Gumbel softmax, or one-hot if gold. The weights of the best classes are renormalized; a class other than
-    gold is represented by its best token.
+    the gold class is represented by its best token.
     """
 
     latents = 2
@@ -243,7 +243,7 @@ CLASS_METHODS: dict[type[Mixing], Callable[..., Method]] = {CLVMS: MixedClass, D
 
 
 def method(settings: Gold | Mixing, output: ScoringHead, embed: nn.Embedding) -> Method | None:
-    """Create the method that settings select, None for gold; raise SuiteError if it does not fit the code."""
+    """Create the method that the settings select (None for gold); raise SuiteError if it does not fit the code."""
     if isinstance(settings, Gold):
         return None
     kinds = METHODS | (CODE_METHODS if isinstance(output, Ecoc) else CLASS_METHODS)
@@ -251,7 +251,7 @@ def method(settings: Gold | Mixing, output: ScoringHead, embed: nn.Embedding) ->
 
 
 def rising(share: float, top: float) -> float:
-    """Return top / (1 + exp(-ep / delta)) after a `share` of training, 0 in its first epoch and 1 in its last.
+    """Return top / (1 + exp(-ep / delta)) after a `share` of training: 0 in the first epoch, 1 in the last.
 
     For epoch i of N, share = i / (N - 1), ep = N (share - 1/2) and delta = N / (2 ln 249), so N cancels.
     """

@@ -76,7 +76,7 @@ class FullSoftmax(ScoringHead):
 
 
 class LogitRows(nn.Embedding):
-    """A matrix of logits [V, H] that is used row by row in training, optionally with sparse gradients."""
+    """An output matrix [V, H] that is used row by row in training, optionally with sparse gradients."""
 
     def reset_parameters(self) -> None:
         bound = self.embedding_dim**-0.5  # as in nn.Linear
@@ -111,7 +111,7 @@ def chunks(width: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
 
 
 def _split(tensor: Tensor, most: int) -> Sequence[Tensor]:
-    """Split into parts of at most `most` rows, with their host copies if there are any."""
+    """Split a tensor, and its host copy if it has one, into parts of at most `most` rows."""
     parts = torch.split(tensor, most)
     if tensor.device.type != "cpu" and knows_host_copy(tensor):
         for part, host in zip(parts, torch.split(on_host(tensor), most), strict=True):

@@ -1,8 +1,8 @@
 """An LSTM layer with a dropout mask on the recurrent connection and a hand-written gradient.
 
 What autograd would store and accumulate step by step is computed for all steps at once, before and after the
-sequential part: the gradients of cells and hidden units at a step are those of the next step times precomputed
-factors, and the gradient of the recurrent matrix is a single product.
+sequential part: at each step, the gradients of cells and hidden units are the gradients of the next step times
+precomputed factors, and the gradient of the recurrent matrix is a single product.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ def walk(layer: nn.RNNBase, inputs: Tensor, units: Units | None, mask: Tensor) -
 
 
 class _MaskedLSTM(torch.autograd.Function):
-    """c_t = f * c_{t-1} + i * g and h_t = o * tanh(c_t), with gates of read_t + (mask * h_{t-1}) W^T."""
+    """c_t = f * c_{t-1} + i * g and h_t = o * tanh(c_t), with gates computed from read_t + (mask * h_{t-1}) W^T."""
 
     @staticmethod
     def forward(

@@ -27,7 +27,7 @@ class ConditionalLM(LanguageModel):
     """p(y | x) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
     A linear map of the source vector [N, D], or of the mean of a source grid [N, S, D] over S, initializes the hidden
-    units of all layers. Without a source they start at 0, as cells always do.
+    units of all layers. Without a source, hidden units start at 0; cells always start at 0.
 
     In training only, tokens after the prompt may be replaced by model predictions. A window of a stream starts with
     the memory of the previous window, a gold token, and new dropout masks.
@@ -74,12 +74,12 @@ class ConditionalLM(LanguageModel):
         return LanguageModelState((hidden, torch.zeros_like(hidden)) if self.rnn.cells else (hidden,))
 
     def forward(self, tokens: Tensor, past: Units | None = None) -> tuple[Tensor, Units]:
-        """Return the top units after each of `tokens` [N, K, H], and the last units of all layers."""
+        """Return the top layer's units [N, K, H] after each of `tokens`, and the last units of all layers."""
         inputs = self.embed(tokens)
         return self.rnn(inputs, past, self.rnn.masks(inputs, len(inputs)))  # type: ignore[no-any-return]
 
     def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-        """Return reported values per row [N]: millions of parameters of the output layer, the same for all."""
+        """Return the reported values [N] of each row: the number of output layer parameters, in millions."""
         count = sum(weights.numel() for weights in self.head.parameters())
         return {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)}
 
@@ -114,12 +114,12 @@ class ConditionalLM(LanguageModel):
         return states[:, before - 1 :], LanguageModelState(units, head=head)
 
     def _replace(self, gold: Tensor, rows: Tensor, places: ReplacedPositions, mix: Mix) -> Tensor:
-        """Return the embeddings read at one step [N, E]: gold, replaced in some rows."""
+        """Return the embeddings [N, E] read at one step: `gold`, replaced in `rows`."""
         assert self.method is not None
         return gold.index_copy(0, rows, self.method.read(places, mix).to(gold.dtype))
 
     def _replacements(self, batch: Batch, mix: Mix) -> dict[int, tuple[Tensor, Tensor]]:
-        """Return the input positions with replacements, with their rows [M] and coins [M, C]."""
+        """Return the rows [M] and coins [M, C] of replacements, by input position."""
         assert self.method is not None
         replacements, host, device = {}, batch.on_host, batch.ids.device
         for step in range(batch.gold.shape[1] - 1):

@@ -15,7 +15,7 @@ class NCE(SampledHead):
     """Distinguishes the gold token from k noise tokens, with scores used as log-probabilities.
 
     Gutmann and Hyvärinen, 2010; Mnih and Teh, 2012, arXiv:1206.6426. Noise is sampled from the unigram distribution
-    for each position. In evaluation it is the softmax of the scores.
+    for each position. In evaluation, probabilities are the softmax of the scores.
     """
 
     def setup(self, info: TaskInfo, rng: Rng) -> None:

@@ -6,7 +6,7 @@ from torch.nn.functional import normalize
 
 from bench_core import Rng
 
-NEIGHBOURS = 64  # precomputed per token for a tour
+NEIGHBOURS = 64  # number of neighbours precomputed per token for a tour
 SIMILARITIES = 2**24  # similarities per chunk
 
 
@@ -16,14 +16,14 @@ def at_random(tokens: int, rng: Rng) -> Tensor:
 
 
 def by_count(counts: Tensor) -> Tensor:
-    """Return the tokens by decreasing count [V], ties by id."""
+    """Return the tokens [V] by decreasing count; ties go to the lower id."""
     return counts.sort(descending=True, stable=True).indices
 
 
 def by_similarity(vectors: Tensor, known: Tensor, counts: Tensor) -> Tensor:
-    """Return the tokens by decreasing cosine similarity to the most frequent token that has a vector [V].
+    """Return the tokens [V] by decreasing cosine similarity to the most frequent token that has a vector.
 
-    That token comes first; tokens without a vector (False in `known` [V]) come last, by decreasing count. Ties by id.
+    It comes first; tokens without a vector (False in `known` [V]) come last, by count. Ties go to the lower id.
     """
     query = _query(known, counts)
     directions = normalize(vectors.double(), dim=1)
@@ -34,9 +34,9 @@ def by_similarity(vectors: Tensor, known: Tensor, counts: Tensor) -> Tensor:
 
 
 def by_tour(vectors: Tensor, known: Tensor, counts: Tensor) -> Tensor:
-    """Return the tokens in the order of a walk that always continues to the most similar token not yet visited [V].
+    """Return the tokens [V] in the order of a walk that always continues to the most similar unvisited token.
 
-    It starts at the first token of `by_similarity`; tokens without a vector come last.
+    The walk starts at the first token of `by_similarity`; tokens without a vector come last.
     """
     ids = known.nonzero()[:, 0]
     directions = normalize(vectors[ids].double(), dim=1).float()
@@ -73,7 +73,7 @@ def _walk(directions: Tensor, begin: int) -> Tensor:
 
 
 def _nearest(directions: Tensor) -> Tensor:
-    """Return the nearest other directions of each direction [M, K], nearest first."""
+    """Return the indices [M, K] of the directions that are nearest to each direction, nearest first."""
     number = min(NEIGHBOURS, len(directions) - 1)
     nearest = []
     for rows in torch.split(torch.arange(len(directions)), max(1, SIMILARITIES // len(directions))):

@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -26,7 +26,7 @@ COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=s
 
 
 class RecurrentConfig(ModelConfig):
-    """Settings shared by both models: all but the output layer."""
+    """Settings shared by both models: all settings except the output layer."""
 
     capabilities, sources = {Stepper, Scorer}, {Source.NONE, Source.VECTOR, Source.GRID}
 
@@ -34,8 +34,8 @@ class RecurrentConfig(ModelConfig):
     hidden: PositiveInt = 400  #: units per layer
     layers: PositiveInt = 2  #: number of layers
     cell: Cell = "lstm"  #: recurrent cell; `identity` is linear
-    dropout: Rates = Dropout()  #: rates for `input`, `hidden` and `output`, or one for all
-    initial_scale: PositiveFloat = 0.1  #: s of the initial U(-s, s); biases start at 0, forget gate biases at 1
+    dropout: Rates = Dropout()  #: rates for `input`, `hidden` and `output`, or one rate for all
+    initial_scale: PositiveFloat = 0.1  #: s: weights start from U(-s, s), biases at 0, forget gate biases at 1
     inputs: Inputs = Gold()  #: training inputs that replace gold tokens
     sparse: bool | None = None  #: update only embeddings of tokens in the batch; not available with `inputs: soft`
 
@@ -75,12 +75,12 @@ class ECOCLMConfig(RecurrentConfig):
 
     bits: PositiveInt | None = None  #: codeword length; default: the minimum, or the vocabulary size for `identity`
     order: Literal["random", "unigram", "embedding", "tour", "identity"] = (
-        "unigram"  #: order of tokens, which determines who gets similar codes
+        "unigram"  #: order of tokens, which determines which tokens get similar codes
     )
-    group: PositiveInt = 1  #: codewords per token, of which the best counts
+    group: PositiveInt = 1  #: number of codewords per token, of which training uses the best
     vectors: Path | None = None  #: word vector file for `order: embedding` and `tour`; default: learn vectors
     vector_size: PositiveInt = 300  #: dimensions of learned vectors
-    loss: Literal["bits", "exact"] = "bits"  #: training objective; exact costs a softmax over the vocabulary
+    loss: Literal["bits", "exact"] = "bits"  #: training objective; `exact` needs a softmax over the vocabulary
     gain: PositiveFloat | None = None  #: factor of the bits' logits with `loss: exact`; default: sqrt(2 / bits)
 
     @model_validator(mode="after")
@@ -95,7 +95,7 @@ class ECOCLMConfig(RecurrentConfig):
         return self
 
     def extras(self) -> Set[str]:
-        """Return the extra of gensim if word vectors are learned."""
+        """Return the extra that installs gensim if word vectors are learned."""
         return {"vectors"} if self.order in ("embedding", "tour") and self.vectors is None else set()
 
     def files(self, data: Path) -> Mapping[str, Path]:

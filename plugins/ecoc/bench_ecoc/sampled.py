@@ -1,4 +1,4 @@
-"""Sampled softmax: trains on the gold token and a sample of others."""
+"""Sampled softmax: trains on the gold token and sampled tokens."""
 
 from math import log
 from typing import Literal
@@ -38,15 +38,15 @@ class SampledHead(RowwiseHead):
         return torch.searchsorted(self.shares, uniform, right=True).clamp(max=self.tokens - 1)
 
     def log_expected_count(self, tokens: Tensor, samples: int) -> Tensor:
-        """Return the log of the expected count of tokens among `samples` sampled ones: log(k Q)."""
+        """Return the log of the expected count of tokens among `samples` sampled tokens: log(k Q)."""
         return self.log_q[tokens] + log(samples)
 
 
 class SampledSoftmax(SampledHead):
-    """Softmax over the gold token and S sampled ones, with log(S Q) subtracted from logits.
+    """Softmax over the gold token and S sampled tokens, with log(S Q) subtracted from logits.
 
-    Jean et al., 2015, arXiv:1412.2007. All positions of a batch share the sample; if it contains the gold token, that
-    counts once. In evaluation it is the softmax over all tokens.
+    Jean et al., 2015, arXiv:1412.2007. All positions of a batch share the sample; if it contains the gold token, this
+    token still counts once. In evaluation, the softmax is over all tokens.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SampledSoftmax(SampledHead):
         return torch.cat([self.costs_against(drawn, *part) for part in parts])
 
     def costs_against(self, drawn: Tensor, units: Tensor, gold: Tensor) -> Tensor:
-        """Return the cross-entropy of `gold` [M] among itself and the sample `drawn` [S], given `units` [M, H]."""
+        """Return the cross-entropy of `gold` [M] in a softmax over it and tokens `drawn` [S], for `units` [M, H]."""
         targets = self.scores_of(units, gold) - self.log_expected_count(gold, len(drawn))
         others = nn.functional.linear(
             units, self.rows(drawn), self.bias[drawn] - self.log_expected_count(drawn, len(drawn))

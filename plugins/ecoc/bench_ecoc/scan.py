@@ -1,11 +1,11 @@
-"""Computes C_w . z of all tokens in time independent of the code length.
+"""Computes C_w . z for all tokens in time independent of the code length.
 
 Consecutive ranks differ in one base bit and, except for the first ranks, in one check bit, so that
 
     C_r . z = C_{r-1} . z  +- z_base  +- z_check
 
 Ranks are processed in blocks of 32, each of which starts with an exact product: sums stay short, so rounding errors
-are no larger than those of a matrix product.
+are no larger than in a matrix product.
 """
 
 import torch
@@ -60,7 +60,7 @@ class Scan:
 
 
 def _steps(packed: Tensor, bits: int) -> list[Tensor]:
-    """Return, for each rank, the columns of [z, -z] that lead to it from the previous one; none for the first."""
+    """Return, for each rank, the columns of [z, -z] that lead to it from the previous rank; none for rank 0."""
     steps = [torch.zeros(0, dtype=torch.int64)]
     for ranks in torch.split(torch.arange(1, len(packed)), max(1, CHUNK_BITS // bits)):
         codes = unpack(packed[ranks], bits)

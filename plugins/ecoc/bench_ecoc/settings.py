@@ -36,10 +36,10 @@ class NoiseContrastive(Settings):
 
 
 class Hierarchical(Settings):
-    """A softmax over classes of tokens, and one over the tokens of a class."""
+    """A softmax over classes of tokens, and a softmax over the tokens of each class."""
 
     kind: Literal["hierarchical"]
-    order: Literal["random", "unigram"] = "unigram"  #: order whose consecutive tokens form a class
+    order: Literal["random", "unigram"] = "unigram"  #: order of tokens; consecutive tokens form a class
     size: PositiveInt = 10  #: tokens per class
 
 
@@ -94,14 +94,14 @@ class Gold(Settings):
 class Mixing(Settings):
     """Settings shared by all methods that replace gold tokens."""
 
-    tau_max: Share = 0.5  #: probability of a replacement in the last epoch, rising from a 250th of it in the first
+    tau_max: Share = 0.5  #: probability of a replacement in the last epoch; it starts at 1/250 of this
     constant: bool = False  #: use `tau_max` from the first update on
 
 
 class Softened(Mixing):
     """Settings shared by methods that mix embeddings."""
 
-    temperature: PositiveFloat = 2.5  #: tau in the last epoch, rising from a 250th of it in the first
+    temperature: PositiveFloat = 2.5  #: tau in the last epoch; it starts at 1/250 of this
     reversed: bool = False  #: let tau fall instead
 
 
@@ -125,7 +125,7 @@ class CLVMS(Mixing):
 
 
 class DLVMS(Softened):
-    """A mixture of embeddings by relaxed latents, some predicted with noise, the others gold."""
+    """A mixture of embeddings, weighted by relaxed latents; some are predicted with noise, the others are gold."""
 
     kind: Literal["dlvms"]
     factors: tuple[Share, ...] | None = None  #: as for `clvms`

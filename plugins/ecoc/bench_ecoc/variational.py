@@ -30,8 +30,8 @@ class VariationalLayers(nn.Module):
     """L recurrent layers of H units; their state is a tuple of [N, L, H], as in `Recurrent`.
 
     Dropout is variational (Gal and Ghahramani, 2016, arXiv:1512.05287): one mask per row and layer, reused at every
-    step. Dropout on the recurrent connection requires a loop over steps, for LSTMs with a hand-written gradient;
-    without it, torch's own layers are used.
+    step. Dropout on the recurrent connection requires a loop over steps (for LSTMs, with a hand-written gradient);
+    otherwise, torch's own layers are used.
     """
 
     def __init__(self, cell: Cell, inputs: int, hidden: int, layers: int, rates: Dropout) -> None:

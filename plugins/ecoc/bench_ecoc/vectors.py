@@ -44,8 +44,8 @@ class Vectors:
 def read(path: Path, vocabulary: Sequence[str]) -> Vectors:
     """Read the vectors of `vocabulary` from a file in word2vec (text or binary) or GloVe format, gzipped or not.
 
-    The first vector of a word counts. Raises DataError, with file and line, for other formats, for vectors of unequal
-    width, and for a file without a word of the vocabulary.
+    If a word is repeated, its first vector is used. Raises DataError for other formats, for vectors of unequal width,
+    and for files without a word of the vocabulary.
     """
     ids = {word: number for number, word in enumerate(vocabulary)}
     with _open(path) as file:
@@ -157,7 +157,7 @@ def _number(field: bytes) -> float | None:
 def _text(
     file: IO[bytes], path: Path, ids: Mapping[str, int], width: int, words: int = 0, first: bytes | None = None
 ) -> TokenVectors:
-    """Read lines of a word and its numbers, at least `words`; `first` is a line that was already read."""
+    """Read at least `words` lines, each with a word and its numbers; `first` is a line that was already read."""
     rows: TokenVectors = {}
     number = 2 if first is None else 1
     line = _line(file, path, 2) if first is None else first
@@ -185,7 +185,7 @@ def _vector(fields: list[bytes], path: Path, number: int) -> NDArray[np.float32]
 
 
 def _width(line: bytes, path: Path) -> int:
-    """Return the number of trailing numbers of a first line; words of GloVe may contain spaces."""
+    """Return how many numbers the first line ends with; GloVe words may contain spaces."""
     numbers = takewhile(lambda field: _number(field) is not None, reversed(line.split()[1:]))
     width = sum(1 for _ in numbers)
     if not width:
@@ -197,7 +197,7 @@ def _width(line: bytes, path: Path) -> int:
 
 
 def _fields(line: bytes, width: int, path: Path, number: int) -> tuple[bytes, list[bytes]]:
-    """Return the word and the numbers of a line; words of GloVe may contain spaces, but no numbers after them."""
+    """Return the word and the numbers of a line; GloVe words may contain spaces, but not end with a number."""
     word, *numbers = line.rsplit(maxsplit=width)
     pieces = word.split()
     if len(numbers) != width or (len(pieces) > 1 and _number(pieces[-1]) is not None):

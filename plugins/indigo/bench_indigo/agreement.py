@@ -14,7 +14,7 @@ UNKNOWN = "<unk>"  #: the unknown token of tasks
 
 
 class Ratio(Additive[Sequence[float]]):
-    """Ratio of two sums over all examples; undefined (nan) where the denominator is 0."""
+    """Ratio of two sums over all examples; undefined (nan) if the denominator is 0."""
 
     better, unit = 0, ""
     may_be_nan = True
@@ -25,7 +25,7 @@ class Ratio(Additive[Sequence[float]]):
 
 
 class OrderAgreement(Ratio):
-    """Mean Kendall tau between generation order and reading order: 1 left to right, -1 right to left.
+    """Mean Kendall tau between generation order and reading order: 1 for left to right, -1 for right to left.
 
     Outputs of fewer than two words have no order and are excluded.
     """
@@ -39,7 +39,7 @@ class OrderAgreement(Ratio):
 
 
 class OrderJump(Ratio):
-    """Mean distance, in the finished output, between words generated consecutively; 1 for left to right."""
+    """Mean distance in the finished output between consecutively generated words; 1 for left to right."""
 
     label = "Jump"
     unit, signature = "words", "pooled over all pairs"
@@ -51,9 +51,9 @@ class OrderJump(Ratio):
 
 
 class OrderChunks(Ratio):
-    """Number of pieces of an output, each generated left to right without a gap; 1 for left to right.
+    """Number of chunks of an output, each generated left to right without a gap; 1 for left to right.
 
-    The mean over outputs with at least one word, or the number of chunks per word.
+    The value is the mean over outputs with at least one word, or the number of chunks per word.
     """
 
     label = "Chunks"
@@ -63,7 +63,7 @@ class OrderChunks(Ratio):
         self.signature = f"per:{config.per}"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float]]:
-        """Yield the numbers of chunks, and of outputs or words; raise SuiteError if the order is unknown."""
+        """Yield the number of chunks and the number of outputs or words; raise SuiteError if an order is unknown."""
         positions = orders(predictions)
         return ([chunks(each), len(each) if self.config.per == "word" else min(1, len(each))] for each in positions)
 
@@ -71,8 +71,8 @@ class OrderChunks(Ratio):
 class FirstWords(Ratio):
     """Share of the most frequent training types among the words generated first.
 
-    Pooled over outputs; shorter outputs have fewer first words. If `<unk>` is skipped, it is not a type, and the word
-    generated after it takes its place.
+    Pooled over outputs; shorter outputs have fewer first words. If `<unk>` is skipped, it is not a type, and the next
+    generated word takes its place.
     """
 
     label = "First words"
@@ -87,7 +87,7 @@ class FirstWords(Ratio):
         self.common, self.skipped = common, skipped
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Find the most frequent types, ties by lower id; raise SuiteError if the task has no counts."""
+        """Find the most frequent types (ties go to the lower id); raise SuiteError if the task has no counts."""
         if not info.counts:
             raise SuiteError(
                 "first-words needs the counts of the training tokens, which this task does not provide. "

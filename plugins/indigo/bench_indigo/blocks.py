@@ -27,10 +27,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """What Q queries of each row may attend to among K keys, and on which side of them these stand."""
+    """Which of K keys each row's Q queries may attend to, and on which side of a query a key stands."""
 
     mask: Tensor  # [N, 1, Q, K] 0, or -inf where attention is not allowed
-    right: Tensor | None = None  # [N, 1, Q, K] 1 where the query stands right of the key, 0 elsewhere
+    right: Tensor | None = None  # [N, 1, Q, K] 1 if the query stands right of the key, else 0
     self_key: Tensor | None = None  # [N, 1, Q, 1] the query's own key
 
 
@@ -68,7 +68,7 @@ def additive_mask(seen: Tensor, like: Tensor) -> Tensor:
 
 
 def attention_mask(seen: Tensor, known: Tensor | None, like: Tensor) -> AttentionMask:
-    """Return the attention mask of items: `seen` [N, I, I], with relations `known` [N, I, I] if given.
+    """Return the attention mask of items, from `seen` [N, I, I] and, if given, relations `known` [N, I, I].
 
     Every item sees itself.
     """
@@ -79,10 +79,10 @@ def attention_mask(seen: Tensor, known: Tensor | None, like: Tensor) -> Attentio
 
 
 class SelfAttention(nn.Module):
-    """score_ij = u_i Q . (u_j K + A[r_ij]) / sqrt(e) for each head, with one table A of three relations for all.
+    """score_ij = u_i Q . (u_j K + A[r_ij]) / sqrt(e) for each head; all heads share a table A of three relations.
 
     A softmax is invariant to adding a constant, so A[-1] is subtracted from the other rows. Then (u_i Q) . A[r_ij] is
-    an addend where i stands right of j, and one at i itself: no tensor of size (T, T, e), and no lookup of (T, T).
+    only added if i stands right of j or i = j, which needs no tensor of size (T, T, e) and no lookup of size (T, T).
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -100,7 +100,7 @@ class SelfAttention(nn.Module):
         _initialise(self.outward)
 
     def forward(self, states: Tensor, attention: AttentionMask, buffer: KeyValueBuffer | None = None) -> Tensor:
-        """Return the attention output [N, Q, d] of `states` [N, Q, d], over themselves or a buffer they extend."""
+        """Return the attention output [N, Q, d] of `states` [N, Q, d] over themselves or a buffer they extend."""
         rows, number, width = states.shape
         parts = self.inward(states).view(rows, number, 3, self.heads, -1)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind()  # [N, m, Q, e] each
@@ -193,13 +193,13 @@ class Embedding(nn.Embedding):
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return [*, d] for tokens [*]."""
+        """Return the embeddings [*, d] of tokens [*]."""
         scale: float = self.embedding_dim**0.5
         return super().forward(tokens) * scale
 
 
 class WordLogits(nn.Module):
-    """p(word) is proportional to exp((h F) . e_word), with F only if `mapped`, and the embeddings if `tied`."""
+    """p(word) is proportional to exp((h F) . e_word); F is omitted unless `mapped`, e is the embedding if `tied`."""
 
     def __init__(self, width: int, tokens: int, tied: bool, mapped: bool) -> None:
         super().__init__()

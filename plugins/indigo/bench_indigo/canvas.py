@@ -27,18 +27,18 @@ class SlotTargets(Rows):
     """Training targets of the real slots of N canvases, flattened."""
 
     real: Tensor  # [N, C + 1] whether a slot exists
-    places: Tensor  # [R] their indices in `real.flatten()`
+    places: Tensor  # [R] indices of the real slots in `real.flatten()`
     rows: Tensor  # [M] row of each target
-    slot: Tensor  # [M] its slot among the real ones
+    slot: Tensor  # [M] index of each target's slot among the real slots
     token: Tensor  # [M]
     weight: Tensor  # [M]
     slots: Tensor  # [N] number of slots per canvas
 
 
 def _slot_targets(wanted: SlotLabels, width: int) -> SlotTargets:
-    """Return the labels with a weight, for canvases with `width` slots."""
+    """Return the labels whose weight is not 0, for canvases with `width` slots."""
     real = torch.arange(width, device=wanted.slots.device) < wanted.slots[:, None]
-    number = (real.flatten().cumsum(0) - 1).view(real.shape)  # [N, C + 1] index of each slot among the real ones
+    number = (real.flatten().cumsum(0) - 1).view(real.shape)  # [N, C + 1] index of each real slot
     rows, at = (wanted.weight > 0).nonzero().unbind(1)
     slot = number[rows, wanted.slot[rows, at]]
     places = real.flatten().nonzero()[:, 0]
@@ -48,14 +48,14 @@ def _slot_targets(wanted: SlotLabels, width: int) -> SlotTargets:
 class InsertionTransformer(TransformerNetwork, Refiner[SourceState]):
     """p(word, slot) = p(slot) p(word | slot), given the whole canvas.
 
-    A canvas is read between two boundaries, in reading order, with full attention, and again whenever it has changed.
-    Slot l is H_l = [o_l ; o_{l+1}], the top states on its left and right:
+    A canvas is encoded between two boundary tokens with full attention, and encoded again whenever it has changed.
+    Slot l is represented by H_l = [o_l ; o_{l+1}], the top states on its left and right:
 
         p(word | l) is proportional to exp((H_l W) . e_word),   p(l) to exp(q . (H_l W') / sqrt(d)).
 
     The loss is computed on a canvas with a random part of the target: the mean over slots of the weighted mean of
-    -log p(word | slot) over the words missing there, or of -log p(EOS | slot) where none is. It does not train p(l),
-    which stays uniform as initialized, unless the loss is `joint`.
+    -log p(word | slot) over the words missing in the slot, or of -log p(EOS | slot) if no word is missing. Only a
+    `joint` loss trains p(l); otherwise, p(l) stays uniform, as initialized.
     """
 
     def __init__(self, config: InsertionTransformerConfig, info: TaskInfo) -> None:
@@ -77,8 +77,8 @@ class InsertionTransformer(TransformerNetwork, Refiner[SourceState]):
         return Loss(parts["words"] + parts["slots"], tokens, parts)
 
     def costs_of(self, batch: Batch, keep: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-        """Return slot means of -log p(word | slot) and -log p(slot) [N], for canvases that `keep` [N, T] tokens."""
-        host, device = batch.on_host, batch.gold.device  # canvases do not depend on the model: built on the host
+        """Return slot means [N] of -log p(word | slot) and -log p(slot), on canvases with tokens `keep` [N, T]."""
+        host, device = batch.on_host, batch.gold.device  # built on the host, as canvases do not need the model
         partial, length = canvas(host.gold, on_host(keep))
         fill = _slot_targets(labels(host, on_host(keep), self.config.spread), partial.shape[1] + 1)
         fill = fill.change(lambda tensor: to_device(tensor, device))
@@ -112,7 +112,7 @@ class InsertionTransformer(TransformerNetwork, Refiner[SourceState]):
         return self.log_probs(self.gather(vectors))
 
     def _read(self, known: SourceState, canvas: Tensor, length: Tensor) -> Tensor:
-        """Return the top states of a canvas and its boundaries [N, C + 2, d]."""
+        """Return the top states [N, C + 2, d] of a canvas and its boundaries."""
         items = pad(canvas, (1, 1))
         places = torch.arange(items.shape[1], device=items.device)
         items[:, 0] = self.tokens

@@ -13,8 +13,8 @@ from bench_indigo.relations import relations
 class SourceEncoder(nn.Module):
     """Transformer layers over a source [N, S, d]: embeddings of its tokens, or a linear map of its features.
 
-    Tokens have positions, as relations or sinusoids; bags and features have none. An empty source is read as a single
-    EOS token, a vector as a grid with one cell.
+    Tokens have positions, as relations or sinusoids; bags and features have no positions. An empty source is read as
+    a single EOS token; a vector is read as a grid with one cell.
     """
 
     def __init__(self, config: TransformerSettings, info: TaskInfo, shared: Embedding | None) -> None:
@@ -49,7 +49,7 @@ class SourceEncoder(nn.Module):
 def positions(config: TransformerSettings, info: TaskInfo) -> Positions:
     """Return the position encoding of an encoder; raise SuiteError if the source has no order."""
     ordered = not info.source_shape and info.source != Source.BAG
-    default: Positions = getattr(config, "positions", "relative")  # as a plain Transformer's decoder
+    default: Positions = getattr(config, "positions", "relative")  # as in a plain Transformer's decoder
     encoding = config.source_positions or (default if ordered else "none")
     if encoding != "none" and not ordered:
         what = "features" if info.source_shape else "a bag"

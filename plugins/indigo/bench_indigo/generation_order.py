@@ -18,10 +18,10 @@ def courses(
     vocabulary: Sequence[str],
     hidden: Collection[int] = (),
 ) -> dict[int, dict[str, Any]]:
-    """Return words and generation order of the chosen examples, by id.
+    """Return the words and the generation order of the chosen examples, by id.
 
-    A number selects the first examples that are not `hidden`, and those of fewer than two words only if there are no
-    others. Returns an empty dict if the generation order is unknown.
+    A number selects the first examples that are not `hidden`; outputs of fewer than two words are selected only if
+    there are no others. Returns an empty dict if the generation order is unknown.
     """
     try:
         all_positions = orders(predictions)
@@ -39,7 +39,7 @@ def courses(
 
 
 def _first(predictions: Sequence[Prediction], most: int, hidden: Collection[int]) -> list[int]:
-    """Return the ids of up to `most` visible examples, followed by up to `most` of fewer than two words."""
+    """Return the ids of up to `most` visible examples, followed by up to `most` with fewer than two words."""
     aside = frozenset(hidden)
     long = (prediction.id for prediction in predictions if prediction.id not in aside and _word_count(prediction) > 1)
     short = (

@@ -1,6 +1,6 @@
 """Insertion-based decoding with inferred orders (Gu et al., 2019).
 
-Words and slots alternate, so it is not a `LanguageModel` of the kit, which generates from left to right.
+Words and slots alternate, so the model is not a `LanguageModel` of the kit, which generates from left to right.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ from bench_indigo.search import search
 
 @dataclass(frozen=True)
 class PartialSequence(State):
-    """A partial sequence, and the first half of its next pair: a word, or the number of items left of its slot."""
+    """A partial sequence, and the first half of its next pair: a word, or the number of items left of a slot."""
 
     trail: Trail
     hidden: Tensor  # [N, d] top state of the last item
@@ -55,23 +55,23 @@ class OrderCosts:
     """Costs of the predictions along the orders of N targets, in nats; 0 at padding."""
 
     words: Tensor  # [N, I] per item
-    slots: Tensor  # [N, I]
-    stops: Tensor  # [N, W] EOS after each order
-    ends: Tensor | None  # [N, W] slot of the end, if it is learned
+    slots: Tensor  # [N, I] per item
+    stops: Tensor  # [N, W] of EOS after each order
+    ends: Tensor | None  # [N, W] of the slot of the end, if it is learned
 
 
 class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     """p(y, pi | x) = prod_t p(word_t | h_{t-1}) p(slot_t | h_{t-1}, word_t), then p(stop | h_n).
 
-    The state h_t of word t sees all items placed before it, and knows of their positions only on which side of it
-    each of them stands. So the states of existing items do not change when another item is inserted.
+    The state h_t of word t sees all items placed before it; of their positions, it sees only on which side of word t
+    each item stands. So the states of existing items do not change when another item is inserted.
 
     As a Stepper it alternates words and slots: slot s, action s + 1, is before the s-th word of the partial output.
     With two keys for each of t slots, s + 1 is the key of the item on the left, t + s + 1 of the item on the right.
-    With `position_first` slots come before words, and the end is an alternative to slots (see `slot_first`).
+    With `position_first`, slots come before words, and the end is an alternative to slots (see `slot_first`).
 
-    Likelihood `order` uses the order of the Config, or the best order found if that is searched; `searched` sums over
-    all orders found. Neither covers all orders, so both are lower bounds of log p(y | x).
+    Likelihood `order` uses the Config's order or, if orders are searched, the best order found; `searched` sums over
+    all orders found. Neither covers all orders, so both are lower bounds on log p(y | x).
     """
 
     actions_per_token = 2
@@ -108,7 +108,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return Scores(log_probs.amax(1) if scoring.by == "order" else log_probs.logsumexp(1))
 
     def weigh(self, batch: Batch, orders: Tensor, alive: Tensor | None, sources: EncodedSources) -> Tensor:
-        """Return log p(y, pi | x) [N, W] of orders [N, W, T]; -inf where not `alive` [N, W]."""
+        """Return log p(y, pi | x) [N, W] of orders [N, W, T]; -inf for orders that are not `alive` [N, W]."""
         tree = prefixes(batch, orders, alive)
         costs = self._costs(batch, tree, sources, raw=self.config.raw_keys)
         steps = (costs.words + costs.slots).double()  # [N, I]; 0 for item 0
@@ -142,7 +142,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return words
 
     def chain(self, batch: Batch, rng: Rng) -> Tensor:
-        """Place the words in the order that likelihood `order` evaluates."""
+        """Return the actions that place the words in the order that likelihood `order` evaluates."""
         order = self.order(batch, rng)
         last = torch.arange(order.shape[1], device=order.device) >= batch.length[:, None] - 1
         slots = (order[:, None] < order[:, :, None]).tril(-1).sum(2)  # [N, T] words on the left at insertion
@@ -152,7 +152,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
 
     @torch.no_grad()
     def order(self, batch: Batch, rng: Rng) -> Tensor:
-        """Return the evaluation order of each target [N, T]: the Config's, or the best one found."""
+        """Return the evaluation order of each target [N, T]: the Config's order, or the best order found."""
         if self.config.order != "searched":
             return self._ordering(self.config.order)(batch, rng)
         sources = self.encode(batch)
@@ -161,7 +161,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return orders[torch.arange(len(orders), device=orders.device), best]
 
     def _open(self, state: PartialSequence) -> tuple[Tensor, PartialSequence]:
-        """Return log-probabilities of the next action, a word or a slot, and of EOS."""
+        """Return log-probabilities of the next action (a word, a slot or EOS), and the state."""
         if self.config.position_first:
             return slot_first.slot_log_probs(self, state.trail, state.hidden), state
         return self.log_probs(state.hidden), state
@@ -181,7 +181,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return (actions - 1) % (state.trail.columns.shape[1] - 1) + 1
 
     def _slots(self, state: PartialSequence, words: Tensor) -> Tensor:
-        """Return log-probabilities of the slots [N, I]; the first column is EOS, which is impossible here."""
+        """Return log-probabilities [N, I] of EOS, which is impossible here, and of the slots."""
         queries = self.pointer.query(state.hidden, self.embed(words))
         logits = self.choices(self.fit(queries, state.trail, state.trail.pool.notes[0]))
         return pad(logits.log_softmax(1), (1, 0), value=-torch.inf)
@@ -195,7 +195,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         ends: bool = False,
         raw: bool = False,
     ) -> OrderCosts:
-        """Return the costs of all predictions of a prefix tree, in one pass."""
+        """Return the costs of all predictions in a prefix tree, computed in one pass."""
         tokens = batch.gold.gather(1, tree.index)
         tokens[:, 0], tokens[:, 1] = self.tokens, self.tokens + 1
         embedded = self.embed(tokens)
@@ -213,7 +213,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return OrderCosts(words[:, :items], slots, words[:, items:], self._end_costs(states, tree) if ends else None)
 
     def _word_costs(self, states: Tensor, parents: Tensor, targets: Tensor, real: Tensor, smoothing: float) -> Tensor:
-        """Return -log p of `targets` [N, P] after `parents` [N, P]; 0 where not `real`."""
+        """Return -log p of `targets` [N, P] after `parents` [N, P]; 0 if not `real`."""
         rows, places = by_host(torch.nonzero, real).unbind(1)
         costs = self.costs(states[rows, parents[rows, places]], targets[rows, places], smoothing)
         return costs.new_zeros(real.shape).masked_scatter(real, costs)
@@ -221,7 +221,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     def _slot_costs(
         self, states: Tensor, tree: Prefixes, parents: Tensor, embedded: Tensor, wanted: Tensor, raw: bool = False
     ) -> Tensor:
-        """Return -log p of the slots of positions `wanted` [N, P] for words [N, P, d], each after its parent."""
+        """Return -log p of the slots of places `wanted` [N, P] for words [N, P, d], each after its parent."""
         hidden = states.gather(1, parents[:, :, None].expand(-1, -1, states.shape[2]))
         seen = tree.seen.gather(1, parents[:, :, None].expand(-1, -1, states.shape[1]))
         queries = self.pointer.query(hidden, embedded)[:, None]
@@ -229,7 +229,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return -target_slot_log_probs(scores, tree.places, seen, wanted, raw)
 
     def _end_costs(self, states: Tensor, tree: Prefixes) -> Tensor:
-        """Return -log p of the slot of the end, between the last word and the right boundary [N, W]."""
+        """Return -log p [N, W] of the slot of the end, which is between the last word and the right boundary."""
         stop = self.embed(torch.full_like(tree.last, STOP))
         doubled = replace(tree, places=2 * tree.places)
         return self._slot_costs(states, doubled, tree.last, stop, doubled.places[:, 1:2] - 1).where(
@@ -237,7 +237,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         )
 
     def _tree(self, batch: Batch, sources: EncodedSources, config: IndigoConfig, training: Training) -> Prefixes:
-        """Return the prefix tree of the orders of an update; fixed orders are built in host memory."""
+        """Return the prefix tree of the orders for an update; trees of fixed orders are built in host memory."""
         if config.order != "searched":
             host, device = batch.on_host, batch.gold.device
             orders = self._ordering(config.order)(host, training.rng)[:, None]
@@ -251,7 +251,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     def _training_orders(
         self, batch: Batch, sources: EncodedSources, config: IndigoConfig, training: Training
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the searched orders [N, W, T] of an update, and which of them exist [N, W]."""
+        """Return the searched orders [N, W, T] for an update, and which of them exist [N, W]."""
         orders, alive = self._search(batch, sources, config)
         if config.orders == "all":
             return orders, alive
@@ -280,7 +280,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
             raise SuiteError(f"a phase of indigo has invalid settings: {problems}.") from None
 
     def _ordering(self, order: FixedOrder) -> Ordering:
-        """Return the ordering of that name, created on first use."""
+        """Return the ordering called `order`, created on first use."""
         if order not in self.orderings:
             self.orderings[order] = make_order(order, self.info)
         return self.orderings[order]

@@ -1,4 +1,4 @@
-"""Network of the insertion model: items, and the slots between them (Gu et al., 2019, section 3)."""
+"""The network of the insertion model: items, and the slots between them (Gu et al., 2019, section 3)."""
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +26,12 @@ class Surroundings(nn.Module):
             nn.init.xavier_uniform_(part)
 
     def sides(self, states: Tensor) -> Tensor:
-        """Return the features of items [N, I, d] as left and as right neighbours of a slot [N, 2, I, d]."""
+        """Return the features [N, 2, I, d] of items [N, I, d] as left and as right neighbours of a slot."""
         projected: Tensor = linear(states, self.weight.flatten(0, 1))
         return projected.view(*states.shape[:2], 2, -1).transpose(1, 2)
 
     def forward(self, states: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """Return the word query [*, d], given the last items' states and the features left and right [*, d]."""
+        """Return the word query [*, d], given the last item's state and the left and right features [*, d]."""
         return (states + left + right) * 3**-0.5
 
 
@@ -53,7 +53,7 @@ class InsertionNetwork(TransformerNetwork):
         return states_out[:, 1], trail
 
     def fit(self, queries: Tensor, trail: Trail, keys: Tensor) -> Tensor:
-        """Return the scores [N, 2, I] of queries [N, d] with the keys of their items, columns of `keys`."""
+        """Return the scores [N, 2, I] of queries [N, d] for the keys of their items, which are columns of `keys`."""
         seats = trail.seats()
         scores = seats.table(queries) @ keys.flatten(1, 2).transpose(1, 2)  # [B, W, 2 K]
         columns = trail.columns[:, None].expand(-1, 2, -1)

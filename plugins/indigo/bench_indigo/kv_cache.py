@@ -1,8 +1,8 @@
 """The key-value cache of generations in progress, shared without copying.
 
-Everything read about a source is stored once, in the columns of an append-only pool. A generation is a list of
-columns: choosing, repeating and reordering generations only moves these lists, and generations about the same source
-attend to its columns together.
+All items read for a source are stored once, in the columns of an append-only pool. A generation is a list of columns:
+selecting, repeating and reordering generations only moves these lists, and generations for the same source attend to
+its columns together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ColumnPool:
 
     @property
     def capacity(self) -> int:
-        """Return the number of columns, K."""
+        """Return K, the number of columns."""
         return self.pairs[0][0].shape[2]
 
     def buffers(self, columns: slice) -> tuple[KeyValueBuffer, ...]:
@@ -62,13 +62,13 @@ class Seats:
 
     seat: Tensor  # [N] index in the flat table
     sources: int  # B
-    busy: int  # sources with a generation
+    busy: int  # number of sources with a generation
     width: int  # W
-    whole: bool  # no empty seats, and generations in table order
+    whole: bool  # whether no seats are empty and generations are in table order
 
     @classmethod
     def of(cls, owner: Tensor, sources: int) -> Seats:
-        """Assign seats to generations about the sources `owner` [N]."""
+        """Assign seats to generations for the sources `owner` [N]."""
         if len(owner) == sources and torch.equal(owner, torch.arange(sources, device=owner.device)):
             return cls(owner, sources, sources, 1, True)
         sharing = owner.bincount(minlength=sources)
@@ -106,7 +106,7 @@ class Trail(State):
         return Seats.of(self.owner, len(self.pool.sources.mask))
 
     def compact(self, more: int) -> Self:
-        """Copy to a new pool with space for `more` columns, dropping those that no generation uses."""
+        """Copy to a new pool with space for `more` columns, without columns that no generation uses."""
         pool = self.pool
         sources, owner = torch.unique(self.owner, return_inverse=True)
         needed = torch.zeros(len(sources), pool.used, dtype=torch.bool, device=owner.device)
@@ -129,7 +129,7 @@ class Trail(State):
 
 
 class DecoderStack(nn.Module):
-    """Decoder layers that attend to the last encoder layer, or, if `ahead`, each to its corresponding layer."""
+    """Decoder layers that attend to the last encoder layer or, if `ahead`, each to its own encoder layer."""
 
     def __init__(self, shape: Shape, layers: int, ahead: bool = False) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ class DecoderStack(nn.Module):
         return states
 
     def begin(self, states: Tensor, sources: EncodedSources, note: Note = nothing) -> tuple[Tensor, Trail]:
-        """Read the first items of each source [B, Q, d], from left to right; return top states and trails."""
+        """Read the first items [B, Q, d] for each source, from left to right; return top states and trails."""
         rows, number, width = states.shape
         capacity, heads = max(INITIAL_COLUMNS, 2 * number), self.shape.heads
 
@@ -208,7 +208,7 @@ def insert_columns(columns: Tensor, left: Tensor, new: Tensor) -> Tensor:
 def _generation_mask(
     trail: Trail, seats: Seats, left: Tensor, new: slice, like: Tensor, relative: bool
 ) -> AttentionMask:
-    """Return the mask of new items: each attends to its generation; an empty seat to itself only."""
+    """Return the mask of new items: each attends to its generation; an empty seat attends only to itself."""
     capacity, columns = trail.pool.capacity, trail.columns
     new_columns = torch.arange(new.start, new.stop, device=columns.device)  # [W]
     flat = seats.seat[:, None] * capacity + columns  # [N, I]

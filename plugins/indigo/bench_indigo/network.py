@@ -14,7 +14,7 @@ LOGITS = 2**25  # logits per chunk, 128 MiB in float32, so that memory does not 
 
 
 class TransformerNetwork(nn.Module):
-    """Encoder, decoder layers, and embeddings of V tokens and `others` that are never predicted."""
+    """Encoder, decoder layers, and embeddings of V tokens and of `others` tokens that are never predicted."""
 
     def __init__(
         self, config: TransformerSettings, info: TaskInfo, relative: bool, others: int = 0, mapped: bool = False
@@ -32,7 +32,7 @@ class TransformerNetwork(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def limit(self, batch: Batch) -> Tensor | None:
-        """Return the maximum target tokens per row [N], from its number of source tokens; None for other sources."""
+        """Return each row's maximum number of target tokens [N], given its source tokens; None for other sources."""
         if self.features or batch.source_length is None:
             return None
         most = (self.settings.limit_ratio * batch.source_length).long() + self.settings.limit_extra

@@ -1,8 +1,7 @@
 """Figures of generation order: outputs as they grow word by word, with relative positions.
 
-As in Figures 4 and 5 of Gu et al. (2019), each step shows the sequence so far with the new word in a box, and a
-matrix shows on which side of each other the items stand, numbered in generation order; each step adds a row and a
-column.
+As in Figures 4 and 5 of Gu et al. (2019), each step shows the sequence so far with the new word in a box. A matrix
+shows on which side of each other the items, numbered in generation order, stand; each step adds a row and a column.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ LEFT, RIGHT = "<s>", "</s>"  # the boundaries
 SIGNS = {-1: "−", 0: "0", 1: "+"}
 COLOURS = {-1: "#9ecae1", 0: "#ffffff", 1: "#fdae6b"}
 BOX = {"facecolor": "#c7e9c0", "edgecolor": "#238b45", "linewidth": 0.8}
-MAX_WORDS = 30  # first words of an output
+MAX_WORDS = 30  # maximum number of words shown of an output
 MAX_WORD_CHARS = 24
 FONT_SIZE = 8.0  # points
 CHAR_WIDTH = 0.61 * FONT_SIZE / 72  # inches, in a monospace font
@@ -57,7 +56,7 @@ class GenerationStep(NamedTuple):
 
 
 def order_picture(data: FigureData) -> Picture:
-    """Return a series for each output of the first seed of each group, with a row per step."""
+    """Return a series for each output of each group's first seed, with a row per step."""
     series, cut = [], []
     for names, cells in data.groups.items():
         shown = [*_samples(data, cells)]
@@ -80,7 +79,7 @@ LEGEND = (
 
 
 def _samples(data: FigureData, cells: Sequence[CellResult]) -> Iterator[tuple[int, list[str], list[int]]]:
-    """Yield id, words and order of the outputs that a figure selects, if the run has them."""
+    """Yield the id, words and order of each output that a figure selects and the run has stored."""
     ids = data.figure.examples
     samples = [
         sample for sample in data.run.info.get("samples") or () if any(sample["cell"] == cell.cell for cell in cells)
@@ -94,7 +93,7 @@ def _samples(data: FigureData, cells: Sequence[CellResult]) -> Iterator[tuple[in
 
 
 def _is_course(sample: Mapping[str, Any]) -> bool:
-    """Return whether a sample, possibly of another plugin, has words and their order."""
+    """Return whether a sample, possibly from another plugin, has words and their order."""
     words, order = sample.get("words"), sample.get("order")
     if not (isinstance(words, list) and isinstance(order, list) and all(isinstance(word, str) for word in words)):
         return False
@@ -118,7 +117,7 @@ def items(course: Sequence[GenerationStep]) -> list[str]:
 
 
 def relations(course: Sequence[GenerationStep]) -> list[list[int]]:
-    """Return the relations of all items i and j: -1 where i stands left of j, 1 right of it, 0 for i = j."""
+    """Return the relations of all items i and j: -1 if i stands left of j, 1 if it stands right of j, 0 if i = j."""
     stands = [-1, max((step.position for step in course), default=0) + 1, *(step.position for step in course)]
     return [[(place > other) - (place < other) for other in stands] for place in stands]
 
@@ -164,7 +163,7 @@ def plain(word: str) -> str:
 
 
 def draw_courses(canvas: Canvas, picture: Picture) -> None:
-    """Draw the outputs one below the other, each as its steps followed by its relations."""
+    """Draw the outputs one below the other, each with its steps followed by its relations."""
     blocks = [_Block(series.label, series.rows) for series in picture.series]
     width, height = max(block.width for block in blocks), sum(block.height for block in blocks)
     canvas.set_layout_engine("none")
@@ -174,7 +173,7 @@ def draw_courses(canvas: Canvas, picture: Picture) -> None:
 
 
 class _Sheet:
-    """A part of a canvas, in inches from its left and top."""
+    """A part of a canvas, with positions in inches from its left and top."""
 
     def __init__(self, canvas: Canvas, width: float, height: float, top: float) -> None:
         self.canvas, self.width, self.height, self.top = canvas, width, height, top
@@ -192,7 +191,7 @@ class _Sheet:
 
 
 class _Block:
-    """Layout of one output."""
+    """The layout of an output in a figure."""
 
     def __init__(self, label: str, course: Sequence[GenerationStep]) -> None:
         self.label, self.course = plain_label(label), course

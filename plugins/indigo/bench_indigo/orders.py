@@ -1,4 +1,4 @@
-"""Fixed generation orders, for the rows of a batch.
+"""Fixed generation orders for the rows of a batch.
 
 An order is a tensor pi [N, T] of reading positions in generation order: pi[row, k] is the position of word k. Its
 first n = length - 1 entries are a permutation of the row's n words; EOS is not a word, so EOS and padding keep
@@ -18,8 +18,8 @@ from bench_indigo.plugin import FixedOrder
 
 Ordering: TypeAlias = Callable[[Batch, Rng], Tensor]  # -> pi [N, T]
 
-PADDING = -1  #: in `heads` and `order`: not a word
-CONTINUES = -2  #: in `heads`: a further piece of the preceding word
+PADDING = -1  #: in `heads` and `order`: padding, not a word
+CONTINUES = -2  #: in `heads`: another piece of the preceding word
 
 _PARSED = (
     "Give the dependency heads of the target as batch.extras['heads']. The task `translation` provides them with "
@@ -29,7 +29,7 @@ _PARSED = (
 
 
 def make_order(order: FixedOrder, info: TaskInfo) -> Ordering:
-    """Return the function that orders batches; raise SuiteError for unknown names and if counts are missing."""
+    """Return the function that orders batches; raise SuiteError for an unknown name or missing counts."""
     if order in ("cf", "rf"):
         return _by_frequency(common(info), first=order == "cf")
     if order not in _ORDERINGS:
@@ -74,7 +74,7 @@ def _words(batch: Batch) -> Tensor:
 
 
 def _sort_words(keys: Tensor, batch: Batch) -> Tensor:
-    """Sort words by ascending keys [N, T], ties from left to right, followed by EOS and padding."""
+    """Sort words by ascending keys [N, T], and ties from left to right; EOS and padding come last."""
     words = _places(batch) < _words(batch)
     last = torch.inf if keys.is_floating_point() else torch.iinfo(keys.dtype).max
     return keys.masked_fill(~words, last).argsort(dim=1, stable=True)
@@ -89,7 +89,7 @@ def _right_to_left(batch: Batch, rng: Rng) -> Tensor:
 
 
 def _odd(batch: Batch, rng: Rng) -> Tensor:
-    """Order the odd-numbered words first, then the others."""
+    """Order the first, third, fifth, ... words first, then the others."""
     return _sort_words(_places(batch) % 2, batch)
 
 
@@ -116,7 +116,7 @@ def _balanced_order(number: int, strict: bool) -> tuple[int, ...]:
 
 
 def _by_frequency(common: Tensor, first: bool) -> Ordering:
-    """Order the common tokens, or if not `first` the others, from left to right, then the rest."""
+    """Order the common tokens (if not `first`, the other tokens) from left to right, then the rest."""
 
     def order(batch: Batch, rng: Rng) -> Tensor:
         is_common = common.to(batch.gold.device)[batch.gold]
@@ -131,7 +131,7 @@ def _random(batch: Batch, rng: Rng) -> Tensor:
 
 
 def _from_task(batch: Batch, rng: Rng) -> Tensor:
-    """Return the task's order, extras["order"] [N, T], with -1 where there is no word."""
+    """Return the task's order, from extras["order"] [N, T], in which -1 marks positions without a word."""
     if "order" not in batch.extras:
         raise SuiteError("the order `given` needs batch.extras['order'], which this task does not provide.")
     given = batch.extras["order"]
@@ -142,9 +142,9 @@ def _from_task(batch: Batch, rng: Rng) -> Tensor:
 def _syntactic(batch: Batch, rng: Rng) -> Tensor:
     """Walk the dependency trees breadth-first, one after the other, children from left to right.
 
-    extras["heads"] [N, T] gives for the first token of each word the position of its head's first token, or its own
-    at a root; CONTINUES for every other token of the word, and PADDING elsewhere. Raises SuiteError if there are no
-    heads and DataError if they do not form trees.
+    For the first token of each word, extras["heads"] [N, T] is the position of its head's first token, or its own
+    position at a root; it is CONTINUES for other tokens of the word, and PADDING elsewhere. Raises SuiteError without
+    heads, and DataError if heads do not form trees.
     """
     if "heads" not in batch.extras:
         raise SuiteError(f"the order syn needs dependency heads. {_PARSED}")
@@ -165,7 +165,7 @@ def _syntactic(batch: Batch, rng: Rng) -> Tensor:
 
 
 def _climb(above: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the root and the depth of each word [N, T]; raise DataError if a word has no root."""
+    """Return the root and depth of each word [N, T]; raise DataError if a word has no root."""
     at, depth = above, (above != _places(batch)).long()
     for _ in range(above.shape[1].bit_length()):  # path doubling
         at, depth = at.gather(1, at), depth + depth.gather(1, at)

@@ -1,4 +1,4 @@
-"""Metric of the parts of speech generated first, by the tags of a treebank."""
+"""A metric of which parts of speech are generated first, according to the tags of a treebank."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ WORD_START = "Ġ"  # prefix of byte pairs that begin a word
 class FirstParts(Ratio):
     """Share of a part of speech among the words generated first, or among all words.
 
-    Pooled over outputs; shorter outputs have fewer first words. Pieces are joined to words of the finished output,
-    which are tagged; a word is generated when its first piece is.
+    Pooled over outputs; shorter outputs have fewer first words. The pieces of the finished output are joined to
+    words, which are tagged; a word counts as generated when its first piece is generated.
     """
 
     label = "First parts of speech"
@@ -60,7 +60,7 @@ class FirstParts(Ratio):
 
 
 def generation_groups(kind: str, tokens: Sequence[str], order: Sequence[int]) -> list[list[int]]:
-    """Return the token positions of each word, ordered by the generation of its first token."""
+    """Return the token positions of each word; words are ordered by when their first token was generated."""
     turns = {place: turn for turn, place in enumerate(order)}
     return sorted(group_tokens(kind, tokens), key=lambda places: min(turns[place] for place in places))
 
@@ -83,10 +83,10 @@ def group_tokens(kind: str, tokens: Sequence[str]) -> list[list[int]]:
 
 
 def part(word: str, known: Mapping[str, str]) -> str:
-    """Return the part of speech of a word, by its form, its lower case, or else its spelling.
+    """Return the part of speech of a word: the tag of its form or lower-cased form, or a guess from its spelling.
 
-    Unknown words are NUM if they have digits and no letters, PUNCT if they are all punctuation, SYM if they have no
-    letters otherwise, PROPN if they begin with a capital, and else X.
+    Unknown words with letters are PROPN if they begin with a capital, and X otherwise. Without letters, they are NUM
+    if they have digits, PUNCT if they consist of punctuation, and SYM otherwise. `<unk>` is X.
     """
     tag = known.get(word) or known.get(word.lower())
     if tag:

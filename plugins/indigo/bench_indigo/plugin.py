@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
@@ -26,20 +26,20 @@ class TransformerSettings(ModelConfig):
 
     d_model: PositiveInt = 512  #: d, size of a state
     heads: PositiveInt = 8  #: attention heads; each has d_model / heads dimensions
-    layers: PositiveInt = 6  #: layers of the encoder, and of the decoder
+    layers: PositiveInt = 6  #: number of layers of the encoder, and of the decoder
     feed_forward: PositiveInt = 2048  #: hidden units of the feed-forward sublayers
     dropout: float = Field(0.1, ge=0, lt=1)  #: dropout on embeddings, attention and residual updates
     tied: bool = True  #: use one matrix for the target embeddings and the output logits
     shared: bool = False  #: use one matrix for source and target embeddings; both must have the same vocabulary
     source_positions: Positions | None = (
-        None  #: position encoding of the encoder; default: as in the decoder, none for bags and features
+        None  #: position encoding of the encoder; default: as in the decoder, but `none` for bags and features
     )
     cross_attention: Literal["last", "forward"] = "last"  #: attend to the last encoder layer, or layer by layer
-    limit_ratio: NonNegativeFloat = 2.0  #: maximum target tokens per source token, EOS included
-    limit_extra: NonNegativeInt = 10  #: added to that maximum
+    limit_ratio: NonNegativeFloat = 2.0  #: maximum number of target tokens per source token, EOS included
+    limit_extra: NonNegativeInt = 10  #: number added to the maximum number of target tokens
 
     def smooths_labels(self) -> bool:
-        """Return True: word targets are smoothed, slot targets never are."""
+        """Return True: word targets are smoothed; slot targets are never smoothed."""
         return True
 
     @model_validator(mode="after")
@@ -61,8 +61,8 @@ class IndigoConfig(TransformerSettings):
     cites = ["gu2019", "vaswani2017", "tied=true: press2017", "shared=true: press2017"]
 
     order: OrderName = "searched"  #: generation order, also used in evaluation
-    beam: PositiveInt = 8  #: beam size of the search for orders, and number of orders that it returns
-    orders: Literal["all", "one"] = "all"  #: learn from all orders found, or from one sampled order
+    beam: PositiveInt = 8  #: beam size of the search for orders, and number of orders that the search returns
+    orders: Literal["all", "one"] = "all"  #: learn from all orders found, or from one of them, sampled
     search_noise: bool = True  #: use dropout in the search, as in the update
     eod_slot: bool = False  #: also learn a slot for the end, right of all words
     raw_keys: bool = False  #: let decoders choose keys, two per slot, instead of slots
@@ -100,7 +100,7 @@ class InsertionTransformerConfig(TransformerSettings):
     cites = ["stern2019", "gu2019", "vaswani2017", "tied=true: press2017", "shared=true: press2017"]
 
     loss: Literal["uniform", "binary"] = (
-        "binary"  #: weights of the missing words of a slot: equal, or highest in the middle
+        "binary"  #: weights of a slot's missing words: equal, or highest in the middle
     )
     tau: PositiveFloat | None = None  #: how slowly `binary` weights decrease from the middle; default: 1
     joint: bool = False  #: also learn p(slot), which otherwise stays uniform
@@ -115,7 +115,7 @@ class InsertionTransformerConfig(TransformerSettings):
 
     @property
     def spread(self) -> float | None:
-        """Return tau, or None where weights are uniform."""
+        """Return tau, or None if weights are uniform."""
         return (self.tau or 1.0) if self.loss == "binary" else None
 
 
@@ -150,14 +150,14 @@ class OrderAgreementConfig(MetricConfig):
 
 
 class OrderJumpConfig(MetricConfig):
-    """Mean distance between words generated consecutively."""
+    """Mean distance between consecutively generated words."""
 
     name, target = "order-jump", "bench_indigo.agreement:OrderJump"
     range = 0, inf
 
 
 class OrderChunksConfig(MetricConfig):
-    """Number of pieces in which outputs were generated, each left to right without a gap."""
+    """Number of chunks in which outputs were generated, each left to right without a gap."""
 
     name, target = "order-chunks", "bench_indigo.agreement:OrderChunks"
     range = 0, inf
@@ -177,7 +177,7 @@ class FirstWordsConfig(MetricConfig):
 
 
 class FirstPartsConfig(MetricConfig):
-    """Share of a part of speech among the words generated first, by the task's tags."""
+    """Share of a part of speech among the words generated first, according to the task's tags."""
 
     name, target = "first-parts", "bench_indigo.parts_of_speech:FirstParts"
     range = 0, 100
@@ -211,7 +211,7 @@ def bench_samples(
     vocabulary: Sequence[str],
     hidden: Callable[[Sequence[Prediction]], Collection[int]],
 ) -> Mapping[int, Mapping[str, Any]] | None:
-    """Return words and generation order of the outputs that order figures show."""
+    """Return the words and generation order of the outputs that order figures show."""
     drawn = [figure.examples for figure in figures if figure.kind == "order"]
     if not drawn:
         return None

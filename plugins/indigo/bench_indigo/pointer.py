@@ -1,4 +1,4 @@
-"""Pointer network that chooses the slot of a word (Gu et al., 2019, section 3.2)."""
+"""The pointer network that chooses the slot of a word (Gu et al., 2019, section 3.2)."""
 
 import torch
 from torch import Tensor, nn
@@ -8,12 +8,12 @@ from bench_indigo.relations import neighbours
 
 
 class Pointer(nn.Module):
-    """Every item has a key for either side, h C and h D; a slot is chosen by the right key of the item before it or
+    """Every item has a key for each side, h C and h D; a slot is chosen by the right key of the item before it or by
     the left key of the item after it. The query combines the last item and the word to place:
 
-        q = (h E + e_word) / sqrt(2),  and a key is chosen in proportion to exp(q . key / sqrt(d)).
+        q = (h E + e_word) / sqrt(2),  and p(key) is proportional to exp(q . key / sqrt(d)).
 
-    The first boundary has no left slot and the last no right slot, so t items have 2 (t - 1) keys for t - 1 slots.
+    The left boundary has no left slot and the right boundary no right slot: t items have 2 (t - 1) keys, t - 1 slots.
     """
 
     def __init__(self, width: int) -> None:
@@ -58,10 +58,10 @@ def slot_logits(scores: Tensor) -> Tensor:
 def target_slot_log_probs(
     scores: Tensor, places: Tensor, seen: Tensor, wanted: Tensor, raw: bool = False, ends: Tensor | None = None
 ) -> Tensor:
-    """Return log p(slot) [N, P] of the slots of positions `wanted` [N, P], given the logits of all keys [N, P, 2, I].
+    """Return log p(slot) [N, P] of the slots of places `wanted` [N, P], given the logits of all keys [N, P, 2, I].
 
-    `places` [N, I] are the positions of items, `seen` [N, P, I] which of them exist. If `raw`, return log p of the
-    key of the item on the left. `ends` [N, P] is the logit of the end, where it is an alternative to slots.
+    `places` [N, I] are the places of items; `seen` [N, P, I] marks items that exist. If `raw`, return log p of the
+    key of the item on the left. `ends` [N, P] are logits of the end, if the end is an alternative to slots.
     """
     scores = _live(scores, seen)
     left, right = neighbours(places, seen, wanted)
@@ -72,7 +72,7 @@ def target_slot_log_probs(
 
 
 def end_log_probs(scores: Tensor, seen: Tensor, ends: Tensor) -> Tensor:
-    """Return log p(end) [N, P] as an alternative to slots, given its logit and those of all keys."""
+    """Return log p(end) [N, P] as an alternative to slots, given the logits of the end and of all keys."""
     return ends - _total(_live(scores, seen), ends)
 
 

@@ -1,4 +1,4 @@
-"""Several orders of one target as a prefix tree of items."""
+"""Several orders of a target as a prefix tree of items."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from bench_core import Batch, Rows
 class Prefixes(Rows):
     """The items of W orders for each of N targets, as a tree that shares common prefixes.
 
-    Items 0 and 1 are the boundaries. The state of item 1 predicts the first word of every order, the state of a word
-    predicts its successor, a word or EOS. A single order is a chain.
+    Items 0 and 1 are the boundaries. The state of item 1 predicts the first word of every order; the state of a word
+    predicts its successor, a word or EOS. A single order is a path.
     """
 
     index: Tensor  # [N, I] index of the item's word in `gold`; 0 for boundaries and padding
     places: Tensor  # [N, I] z; 0 and T for boundaries
     parent: Tensor  # [N, I] item whose state predicts this item
-    seen: Tensor  # [N, I, I] whether the first sees the second: itself and all placed before it
+    seen: Tensor  # [N, I, I] whether item i sees item j: itself and all items placed before it
     share: Tensor  # [N, I] share of orders with this item; 0 for boundaries and padding
     path: Tensor  # [N, W, T - 1] items of each order; 0 after its last word
     last: Tensor  # [N, W] item whose state predicts EOS
@@ -27,7 +27,7 @@ class Prefixes(Rows):
 
 
 def prefixes(batch: Batch, orders: Tensor, alive: Tensor | None = None) -> Prefixes:
-    """Build the tree of `orders` [N, W, T], positions in `gold`; orders `alive` [N, W] have equal weights."""
+    """Build the tree of `orders` [N, W, T] (positions in `gold`); `alive` orders [N, W] have equal weights."""
     rows, width, steps = orders.shape[0], orders.shape[1], orders.shape[2] - 1
     orders = orders[:, :, :steps]
     if alive is None:

@@ -1,4 +1,4 @@
-"""The interface of models that fill a canvas; imports no torch."""
+"""The interface of models that fill a canvas; does not import torch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ S = TypeVar("S", bound=State)
 
 
 class Refiner(Model, Generic[S]):
-    """Reads a canvas of C tokens and predicts words for its C + 1 slots; slot s is before the s-th token.
+    """Encodes a canvas of C tokens and predicts words for its C + 1 slots; slot s is before the s-th token.
 
-    Many canvases lead to a target, in many ways, so a Refiner has no likelihood of targets.
+    Many sequences of canvases lead to a target, so a Refiner has no likelihood of targets.
     """
 
     @abstractmethod
@@ -37,5 +37,5 @@ class Refiner(Model, Generic[S]):
         """Return log p(word | slot) [M, V] for slots [M, H]; word 0, EOS, leaves a slot unchanged."""
 
     def limit(self, batch: Batch) -> Tensor | None:
-        """Return the maximum target tokens per row [N]; None (the default) for no limit."""
+        """Return the maximum number of target tokens per row [N]; None (the default) for no limit."""
         return None

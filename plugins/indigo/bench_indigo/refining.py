@@ -20,13 +20,13 @@ SLOTS = 2048  # slots per chunk of word distributions
 
 @dataclass(frozen=True)
 class Canvases(State):
-    """Canvases that are not finished."""
+    """Unfinished canvases."""
 
     row: Tensor  # [N] row in the batch
     known: State
     canvas: Tensor  # [N, C]
-    length: Tensor  # [N] real tokens
-    limit: Tensor  # [N] maximum tokens, EOS included
+    length: Tensor  # [N] number of real tokens
+    limit: Tensor  # [N] maximum number of tokens, EOS included
     closed: Tensor  # [N, C + 1] slots that are no longer considered
 
     @classmethod
@@ -38,8 +38,8 @@ class Canvases(State):
         return cls(rows, model.begin(batch), rows.new_zeros(len(batch), 0), torch.zeros_like(rows), limit, closed)
 
     def insert(self, words: Tensor, chosen: Tensor, closed: Tensor) -> Canvases:
-        """Insert `words` [N, C + 1] in the `chosen` slots, and close the `closed` ones."""
-        shift = chosen.cumsum(1)  # [N, C + 1] new words in a slot and left of it
+        """Insert `words` [N, C + 1] in the `chosen` slots, and close the `closed` slots."""
+        shift = chosen.cumsum(1)  # [N, C + 1] number of new words in a slot and left of it
         length = self.length + shift[:, -1]
         width, slots = int(length.max()), places_of(chosen)
         beyond = torch.full_like(shift, width)
@@ -51,14 +51,14 @@ class Canvases(State):
         return replace(self, canvas=canvas[:, :width], length=length, closed=moved_closed[:, : width + 1])
 
     def select_rows(self, rows: Tensor) -> Canvases:
-        """Return `rows` [M] only, trimmed to their longest canvas."""
+        """Return only the `rows` [M], trimmed to their longest canvas."""
         some = self.select(rows)
         width = int(some.length.max())
         return replace(some, canvas=some.canvas[:, :width], closed=some.closed[:, : width + 1])
 
 
 class Insert(Decoder[Refiner[Any]]):
-    """Reread the canvases and insert words, pass after pass, until the best choice for every slot is to leave it."""
+    """Encode the canvases and insert words, pass after pass, until the best choice for every slot is no word."""
 
     config: InsertConfig
 
@@ -67,7 +67,7 @@ class Insert(Decoder[Refiner[Any]]):
         """Return which `opened` slots to fill [N, C + 1], given log p(word, slot) of their best words."""
 
     def close(self, considered: Tensor, opened: Tensor) -> Tensor:
-        """Return which slots to close [N, C + 1]; by default none."""
+        """Return which slots to close [N, C + 1]; by default, no slots."""
         return torch.zeros_like(considered)
 
     @torch.no_grad()
@@ -121,7 +121,7 @@ class InsertGreedy(Insert):
 
 
 class InsertParallel(Insert):
-    """Insert the best word in every open slot at once; near a limit, the leftmost ones."""
+    """Insert the best word in every open slot at once; near the token limit, only in the leftmost slots."""
 
     config: InsertParallelConfig
 
@@ -141,7 +141,7 @@ def _pairs(row: Tensor, words: Tensor, chosen: Tensor) -> list[list[int]]:
 
 
 def _texts(canvases: Canvases, finished: Tensor, ended: Tensor) -> list[tuple[int, list[int], bool]]:
-    """Return batch row, tokens, and whether it is finished, for all canvases that have ended."""
+    """Return the batch row, the tokens, and whether it is finished, for each canvas that has ended."""
     some = ended.nonzero()[:, 0]
     columns = (canvases.row[some], canvases.canvas[some], canvases.length[some], finished[some])
     rows = zip(*(column.tolist() for column in columns), strict=True)

@@ -19,9 +19,9 @@ TIE = 2**-20  # nats; smaller differences count as ties
 def search(model: InsertionNetwork, batch: Batch, sources: EncodedSources, width: int) -> tuple[Tensor, Tensor]:
     """Return `width` orders of each target [N, W, T], as input to `prefixes`, and which of them exist [N, W].
 
-    Beam search by log p of the words and slots so far. One decoder state scores all remaining words at once, because
-    the slot of every word is known. The last word is not a choice, so it is not scored. If a target has fewer than
-    `width` orders, all are found.
+    The beam is ranked by log p of the words and slots so far. A decoder state scores all remaining words at once,
+    because the slot of every word is known. The last word is not scored, because there is no choice. If a target has
+    fewer than `width` orders, all are found.
     """
     number = batch.length - 1  # [N] words
     rows, steps = batch.gold.shape
@@ -59,7 +59,7 @@ def search(model: InsertionNetwork, batch: Batch, sources: EncodedSources, width
 
 
 def _begin(model: InsertionNetwork, sources: EncodedSources, example: Tensor, words: Tensor) -> tuple[Tensor, Trail]:
-    """Return the states after both boundaries [M, d], and trails, for targets `example` [M] with `words`."""
+    """Return the states after both boundaries [M, d], and trails, for targets `example` [M] with these `words`."""
     some = sources.change(lambda tensor: tensor.index_select(0, example))
     return model.begin(replace(some, more=model.pointer.of_word(model.embed(words))), _note(model))
 
@@ -70,7 +70,7 @@ def _ranks(example: Tensor) -> Tensor:
 
 
 def _note(model: InsertionNetwork) -> Note:
-    """Cache pointer keys, and the scores of each word of the target with them; for slots first, `model.note`."""
+    """Cache pointer keys and each target word's scores with these keys; with slots first, use `model.note`."""
     if model.config.position_first:
         return model.note
 
@@ -83,7 +83,7 @@ def _note(model: InsertionNetwork) -> Note:
 
 
 def _slots(placed: Tensor, number: Tensor) -> Tensor:
-    """Return the slot of each word [M, K]: the number of placed words on its left."""
+    """Return the slot of each word [M, K], which is the number of placed words on its left."""
     real = torch.arange(placed.shape[1], device=placed.device) < number[:, None]
     there = (placed & real).long()
     return there.cumsum(1) - there
@@ -107,7 +107,7 @@ def _word_gains(model: InsertionNetwork, hidden: Tensor, words: Tensor) -> Tenso
 
 
 def _slot_gains(model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor) -> Tensor:
-    """Return log p of each word's slot [M, K]; the scores of its word part with the keys are cached."""
+    """Return log p of each word's slot [M, K]; the scores of keys with the word's part of the query are cached."""
     keys, fits = trail.pool.notes
     scores = model.fit(model.pointer.of_state(hidden), trail, keys)  # [M, 2, I]
     known = fits[trail.owner[:, None], :, trail.columns].transpose(1, 2)  # [M, 2, I, K]
@@ -116,9 +116,9 @@ def _slot_gains(model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Te
 
 
 def _best(totals: Tensor, trail: Trail, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the parent, word and log-probability of the `width` best of each target [M'], best first.
+    """Return the parent, word and log-probability of the `width` best orders of each target [M'], best first.
 
-    Equal words for the same slot have equal scores up to rounding: the first parent or word wins.
+    Equal words for the same slot have equal scores up to rounding; ties go to the first parent or word.
     """
     seats, words = trail.seats(), totals.shape[1]
     table = totals.new_full((seats.sources * seats.width, words), -torch.inf).index_copy(0, seats.seat, totals)

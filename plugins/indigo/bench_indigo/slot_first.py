@@ -1,8 +1,8 @@
 """The variant that predicts slots before words (Gu et al., 2019, section 3), with a separate end action.
 
-The query of the last item alone, q = (h E) / sqrt(d), chooses among the slots and the end, an additional choice with
-the keys e_stop C and e_stop D, as if EOS were a placed item. Then the word, EOS excluded, is predicted by
-(h + a L + b R) / sqrt(3) instead of h, where a and b are the states of the slot's neighbours.
+The query of the last item alone, q = (h E) / sqrt(d), chooses among the slots and the end, which is an additional
+choice with the keys e_stop C and e_stop D, as if EOS were a placed item. Then the word (EOS is excluded) is predicted
+from (h + a L + b R) / sqrt(3) instead of h, where a and b are the states of the slot's neighbours.
 """
 
 import torch
@@ -24,7 +24,7 @@ def end_logits(model: InsertionNetwork, queries: Tensor) -> Tensor:
 
 
 def slot_log_probs(model: InsertionNetwork, trail: Trail, hidden: Tensor) -> Tensor:
-    """Return log-probabilities of the end and of the slots [N, I], or of their keys, given last items [N, d]."""
+    """Return log-probabilities [N, I] of the end and the slots (or the slots' keys), given last items [N, d]."""
     queries = model.pointer.alone(hidden)
     scores = model.fit(queries, trail, trail.pool.notes[0])
     return torch.cat([end_logits(model, queries)[:, None], model.choices(scores)], 1).log_softmax(1)
@@ -67,10 +67,10 @@ def costs(
 def gains(
     model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor, words: Tensor, rest: Tensor
 ) -> Tensor:
-    """Return log p of the slot and word [M, K] for the remaining words `rest` [M, K]; 0 elsewhere.
+    """Return log p(slot, word) [M, K] of the remaining words `rest` [M, K]; 0 elsewhere.
 
     Each slot of a remaining word needs its own distribution over V words: up to n^2 / 4 for an order of n words,
-    where a search for words first needs n.
+    whereas a search with words first needs n.
     """
     queries = model.pointer.alone(hidden)
     scores = slot_logits(model.fit(queries, trail, trail.pool.notes[0]))
@@ -85,7 +85,7 @@ def gains(
 
 
 def _log_probs(model: InsertionNetwork, states: Tensor, pair: Tensor, words: Tensor) -> Tensor:
-    """Return log p of words [R], given by row `pair` [R] of `states` [P, d]; `pair` ascends."""
+    """Return log p of words [R], each predicted from row `pair` [R] of `states` [P, d]; `pair` ascends."""
     size, parts = max(1, LOGITS // model.tokens), []
     for first in range(0, len(states), size):
         logits = model.words(states[first : first + size], model.embed)[:, STOP + 1 :]

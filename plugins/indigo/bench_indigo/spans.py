@@ -1,4 +1,4 @@
-"""Partial canvases for training, and the spans missing in their slots (Stern et al., 2019)."""
+"""Partial canvases for training, and the spans missing from their slots (Stern et al., 2019)."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,20 @@ from bench_core import STOP, Batch, Rng
 
 @dataclass(frozen=True)
 class SlotLabels:
-    """Targets of the slots of N canvases, one label per token of `gold`.
+    """Targets of the slots of N canvases, with one label per token of `gold`.
 
-    A missing token is a label of its slot. A token on the canvas, and the end of the target, give the slot before
-    them the label EOS if that slot is empty.
+    A missing token is a label of its slot. If no token is missing before a token on the canvas, or before the end of
+    the target, the label of the slot before it is EOS.
     """
 
     slot: Tensor  # [N, T]
     token: Tensor  # [N, T]
-    weight: Tensor  # [N, T] float64; sums to 1 over each slot, 0 where there is no label
+    weight: Tensor  # [N, T] float64; sums to 1 over each slot, 0 if there is no label
     slots: Tensor  # [N] number of slots
 
 
 def sample_canvas_mask(batch: Batch, rng: Rng) -> Tensor:
-    """Sample which tokens of `gold` are on the canvas [N, T]: a uniform number, then uniformly which."""
+    """Sample which tokens of `gold` are on the canvas [N, T]: first their number, then the tokens, both uniformly."""
     words = batch.length - 1
     number = (rng.fork("number").uniform(batch.ids) * (words + 1)).long()
     draws = rng.fork("choice").uniform(batch.ids, 0, batch.gold.shape[1])
@@ -40,7 +40,7 @@ def canvas(gold: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def labels(batch: Batch, keep: Tensor, tau: float | None) -> SlotLabels:
-    """Return the labels of canvases that `keep` [N, T] tokens of `gold`; weights are uniform if `tau` is None.
+    """Return the labels of canvases with the `keep` [N, T] tokens of `gold`; weights are uniform if `tau` is None.
 
     In a span from i to j, token k has weight exp(-|(i + j) / 2 - k| / tau), normalized over the span.
     """
@@ -56,7 +56,7 @@ def labels(batch: Batch, keep: Tensor, tau: float | None) -> SlotLabels:
 
 
 def _spans(closing: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first and last place [N, T] of the span that a missing token is in, or that a closing token ends."""
+    """Return the first and last place [N, T] of the span that contains a missing token or is closed by a token."""
     places = places_of(closing).expand(closing.shape)
     width = closing.shape[1]
     before = torch.where(closing, places, -1).cummax(1).values  # its own place, if closing
@@ -66,7 +66,7 @@ def _spans(closing: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _nearness(places: Tensor, start: Tensor, end: Tensor, tau: float) -> Tensor:
-    """Return exp(-distance / tau) [N, T], with distances relative to the nearest place of the span."""
+    """Return exp(-d / tau) [N, T], where d is the distance from the middle, minus its minimum over the span."""
     twice, parity = (start + end - 2 * places).abs(), (start + end) % 2
     return ((parity - twice).double() / (2 * tau)).exp()
 

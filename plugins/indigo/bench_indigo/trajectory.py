@@ -1,4 +1,4 @@
-"""Final positions of the words of an output, in generation order."""
+"""The final positions of an output's words, in generation order."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,11 +6,11 @@ from bench_core import Prediction, SuiteError
 
 
 def positions(length: int, actions: Sequence[int], position_first: bool = False) -> list[int] | None:
-    """Return the reading position of each of `length` words in generation order; None if it is unknown.
+    """Return the reading positions of `length` words in generation order; None if they are unknown.
 
     If there are twice as many actions as words, they alternate words and slots, or slots and words. Slot s of t, the
-    gap before the s-th word, is action s + 1, or with two keys per slot also t + s + 1. If there are as many actions
-    as words, the order is left to right.
+    gap before the s-th word, is action s + 1; with two keys per slot, it is also action t + s + 1. If there are as
+    many actions as words, the order is left to right.
     """
     if len(actions) == length:
         return [*range(length)]
@@ -29,9 +29,9 @@ def positions(length: int, actions: Sequence[int], position_first: bool = False)
 
 
 def orders(predictions: Sequence[Prediction]) -> Iterator[list[int]]:
-    """Yield the reading positions of the words of first hypotheses, in generation order.
+    """Yield the reading positions of the words in each first hypothesis, in generation order.
 
-    All outputs of a cell are read with words first or, if that fails for some, all with slots first.
+    The actions of all outputs are read with words first or, if that fails for some output, all with slots first.
     Raises SuiteError naming an example whose order is unknown.
     """
     for position_first in (False, True):
@@ -46,7 +46,7 @@ def orders(predictions: Sequence[Prediction]) -> Iterator[list[int]]:
 
 
 def _strange(predictions: Sequence[Prediction]) -> Prediction:
-    """Return the first prediction that no reading fits, or else the first that words first do not fit."""
+    """Return the first prediction without a valid reading, or else the first that is invalid with words first."""
     odd = [prediction for prediction in predictions if order(prediction, position_first=False) is None]
     return next((prediction for prediction in odd if order(prediction, position_first=True) is None), odd[0])
 

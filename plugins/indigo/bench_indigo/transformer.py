@@ -23,9 +23,9 @@ class TransformerState(State):
 class Transformer(TransformerNetwork, Stepper[TransformerState], Scorer):
     """p(y | x) = prod_t p(y_t | h_t), with h_t the top state after y_<t.
 
-    It has the layers of `Indigo`, optionally with its relations: a token stands right of all that it attends to. It
-    also uses the cache of `Indigo`, where a generation is a list of columns, so it is not an `EncoderDecoder` of the
-    kit.
+    It has the layers of `Indigo`, optionally with relations: a token stands right of all tokens that it attends to.
+    It also uses the cache of `Indigo`, in which a generation is a list of columns, so it is not an `EncoderDecoder`
+    of the kit.
     """
 
     def __init__(self, config: TransformerConfig, info: TaskInfo) -> None:
@@ -55,7 +55,7 @@ class Transformer(TransformerNetwork, Stepper[TransformerState], Scorer):
         return self.log_probs(hidden), TransformerState(trail)
 
     def _costs(self, batch: Batch, smoothing: float = 0.0) -> Tensor:
-        """Return -log p of each real token of `gold` [M]."""
+        """Return -log p [M] of each non-padding token of `gold`."""
         hidden = self._run(self._embed(batch.inputs), self.encode(batch))[:, -batch.gold.shape[1] :]
         return self.costs(batch.at_real(hidden), batch.at_real(batch.gold), smoothing)
 

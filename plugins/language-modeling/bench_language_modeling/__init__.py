@@ -1,4 +1,4 @@
-"""Language modeling: the sentence completion and stream tasks.
+"""Language modeling: the tasks of sentence completion and of token streams.
 
 The corpus catalogue is in `bench_text`.
 """

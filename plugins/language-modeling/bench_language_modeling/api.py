@@ -1,4 +1,4 @@
-"""Public interface: the text of corpora, and its sentences; imports no torch."""
+"""Public interface: the texts of corpora, and their sentences; does not import torch."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def text(corpus: Any, data: Path) -> Text:
-    """Return a corpus, whose lines are read on request; `corpus` is as for `lines`."""
+    """Return a corpus whose lines are read on request; `corpus` has the same form as for `lines`."""
     return _corpus.text(_parsed(corpus), data)
 
 
@@ -47,7 +47,7 @@ def digests(corpus: Any, data: Path) -> Mapping[str, str]:
 
 
 def files(corpus: Any, data: Path) -> list[Path]:
-    """Return the files of `corpus`; none for generated corpora and `cpython-docs`."""
+    """Return the files of `corpus`; an empty list for generated corpora and `cpython-docs`."""
     parsed = _parsed(corpus)
     return [*_corpus.files(parsed, data).values()] if has_files(parsed) else []
 

@@ -31,8 +31,8 @@ class SequenceCompletion(SequenceTask):
     """Prefixes of k tokens, and the rest of their sentences (Welleck et al., 2020, section 5).
 
     Sentences of fewer than k tokens are left-padded with `<cpad>`. References are the text of the corpus after the
-    prefix. The additional split `random` has prefixes of k tokens, sampled uniformly from all tokens that are not
-    special, and no references.
+    prefix. The additional split `random` has no references; its prefixes are k tokens sampled uniformly from all
+    tokens except special tokens.
     """
 
     config: SequenceCompletionConfig
@@ -52,13 +52,13 @@ class SequenceCompletion(SequenceTask):
         return ((None, sentence) for sentence in sentences(self._corpus, split, self.config.sentences))
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:
-        """Learn words from train and valid; pretrained models may lack room for `<cpad>`, used by `short: pad`."""
+        """Learn words from train and valid; without `short: pad`, pretrained models need no room for `<cpad>`."""
         train, valid = ([example.target for example in found.get(split, ())] for split in ("train", "valid"))
         pad = not isinstance(self.config.tokenizer, Pretrained) or self.config.short == "pad"
         return None, self.encoder(self.config.tokenizer, data, train, valid, pad)
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
-        """Exclude sentences by `longest` and `short: drop`; raise DataError if fewer than MIN_SENTENCES are left."""
+        """Exclude sentences by length, as configured; raise DataError if fewer than MIN_SENTENCES are left."""
         lengths = encoded.target.lengths
         shortest = self.config.prefix + 1 if self.config.short == "drop" else 0
         rows = np.flatnonzero((shortest <= lengths) & (lengths <= (self.config.longest or np.inf)))
@@ -89,18 +89,18 @@ class SequenceCompletion(SequenceTask):
         return self.join(tokens, UNKNOWN) if self.config.references == "tokens" else super().text(tokens)
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return the continuation of each prefix, as in the corpus or as the text of its tokens; none in `random`."""
+        """Return the continuation of each prefix: the corpus text, or its tokens as text; `random` has none."""
         if self.config.references == "text" or split == "random":
             return super().references(split)
         rows = StoredExamples.load(self.folder, split).target
         return {place: [self.text(row[self.prefix : -1])] for place, row in enumerate(rows)}
 
     def sources(self, split: Split) -> Mapping[int, str]:
-        """Return prefixes as in the corpus; none with `references: tokens`."""
+        """Return the prefixes as corpus text; with `references: tokens`, return an empty dict."""
         return super().sources(split) if self.config.references == "text" else {}
 
     def separators(self, split: Split) -> Mapping[int, str]:
-        """Return the separators in the corpus; with `references: tokens`, empty ones for characters, else none."""
+        """Return the separators in the corpus; for `references: tokens`, "" if tokens are characters, else none."""
         if self.config.references == "text":
             return super().separators(split)
         return dict.fromkeys(self.references(split), "") if self.config.tokenizer.kind == "char" else {}

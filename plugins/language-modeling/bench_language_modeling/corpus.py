@@ -1,4 +1,4 @@
-"""Loads the text of corpora, and digests of their files."""
+"""Loads the texts of corpora, and the digests of their files."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,11 +12,11 @@ from bench_language_modeling.text import Text
 from bench_text.api import SPLITS, corpora
 
 READABLE = ("wikitext-2", "wikitext-2-raw", "wikitext-103", "ptb")  # plain-text corpora of the catalogue
-MIN_WORDS = 100_000  # of cpython-docs; with fewer, generated English is used instead
+MIN_WORDS = 100_000  # minimum size of cpython-docs; generated English replaces smaller texts
 
 
 def text(corpus: Corpus, data: Path) -> Text:
-    """Return a corpus; raise DataError if files are missing or empty, and on reading if they are not UTF-8."""
+    """Return a corpus; raise DataError if files are missing or empty, or later, when read, if they are not UTF-8."""
     if isinstance(corpus, English):
         from bench_language_modeling import english
 
@@ -73,7 +73,7 @@ def _check_name(name: str, data: Path) -> None:
 
 
 def _docs() -> Text:
-    """Return CPython's docs, or generated English if Python is installed with fewer than MIN_WORDS words of them."""
+    """Return CPython's docs, or generated English if the installed Python has fewer than MIN_WORDS words of docs."""
     docs = cpython.text()
     words = sum(line.count(" ") + 1 for split in SPLITS for line in docs.read(split))
     if words >= MIN_WORDS:

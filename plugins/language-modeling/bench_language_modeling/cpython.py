@@ -56,10 +56,10 @@ def sources() -> list[tuple[str, Path]]:
 
 
 def text() -> Text:
-    """Return one paragraph per line, with spaces between words and punctuation; a document is in a single split.
+    """Return one paragraph per line, with spaces between words and punctuation; each document is in a single split.
 
-    By a hash of their names, valid and test each have a tenth of the documents. Paragraphs that occur in an earlier
-    document are omitted.
+    Documents are assigned by a hash of their names: valid and test each have about a tenth. Paragraphs that occur in
+    an earlier document are omitted.
     """
     splits: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     seen: set[str] = set()
@@ -73,7 +73,7 @@ def text() -> Text:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection: syntax trees contain no garbage, and searching them takes most of the time."""
+    """Disable garbage collection: syntax trees contain no garbage, and searching them would take most of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -89,7 +89,7 @@ def split(name: str) -> str:
 
 
 def documents() -> Iterator[tuple[str, str]]:
-    """Yield name and prose of each document: the docstrings of a file, or a topic."""
+    """Yield the name and the prose of each document: the docstrings of a file, or a topic."""
     for name, path in sources():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in strings
@@ -120,7 +120,7 @@ def _topics(tree: ast.Module) -> dict[str, str]:
 def paragraphs(prose: str) -> Iterator[str]:
     """Yield English paragraphs as words, without indented code, doctests, grammar rules, tables and bare signatures.
 
-    Words are runs of letters, which may contain an apostrophe, runs of digits, and all other single characters:
+    Words are runs of letters (which may contain an apostrophe), runs of digits, and other single characters:
     `os.path.join_all` has seven words.
     """
     for block in re.split(r"\n\s*\n", prose.translate(_QUOTES)):

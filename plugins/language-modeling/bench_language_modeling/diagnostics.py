@@ -1,6 +1,6 @@
 """Generated streams with known entropy.
 
-Random numbers are those of `random.Random.random`, which are the same in all versions of Python.
+Random numbers come from `random.Random.random`, whose results are the same in all versions of Python.
 """
 
 from bisect import bisect
@@ -37,7 +37,7 @@ def stream(settings: Diagnostic, random: Random) -> Iterator[str]:
 
 
 def optimum(settings: Diagnostic, tokens: int) -> float:
-    """Return the expected nats of an optimal model for the first `tokens` tokens."""
+    """Return the expected cost in nats of the first `tokens` tokens under an optimal model."""
     match settings:
         case Copy():
             return tokens // (2 * settings.length + 1) * settings.length * log(settings.states)
@@ -69,7 +69,7 @@ def transitions(settings: Markov) -> list[list[float]]:
 
 
 def _largest(weights: list[float], always: int, number: int) -> list[float]:
-    """Keep the `number` largest weights; if `always` has none, it gets the last, so any state can be reached."""
+    """Keep the `number` largest weights; if `always` has none, it takes the smallest, so any state can be reached."""
     top = sorted(range(len(weights)), key=lambda place: -weights[place])[:number]
     shares = {place: weights[place] for place in top}
     if always not in shares:

@@ -1,8 +1,8 @@
 """Generated sentences that resemble English.
 
 A small grammar has relative clauses, prepositional phrases and coordination, so that lengths are unbounded. Subjects
-and verbs agree in number at any distance; words of each kind follow Zipf's law. Random numbers are those of
-`random.Random.random`, which are the same in all versions of Python.
+and verbs agree in number at any distance; words of each kind follow Zipf's law. Random numbers come from
+`random.Random.random`, whose results are the same in all versions of Python.
 """
 
 from bisect import bisect

@@ -14,14 +14,14 @@ from bench_language_modeling.settings import Corpus, NamedText, TextFiles
 from bench_language_modeling.text import is_paragraph
 from bench_text.api import Lengths, check_tokenizer, corpora
 
-MIN_SIZE = 5  #: minimum sentences of a split, or tokens of a stream
+MIN_SIZE = 5  #: minimum number of sentences of a split, or of tokens of a stream
 
 
 def inspect_sentences(
     inspection: Inspection, corpus: Corpus, tokenizer: object, splitter: str, shortest: int, longest: int | None,
     setting_names: str, minimum: int = MIN_SIZE,
 ) -> None:  # fmt: skip
-    """Note splits with fewer than `minimum` sentences of `shortest` to `longest` tokens."""
+    """Note splits with fewer than `minimum` sentences that have `shortest` to `longest` tokens."""
     splitter = "lines" if isinstance(corpus, NamedText) and corpus.name == "ptb" else splitter
     seen: dict[Split, set[int]] = {}
     for split, path in _files(inspection, corpus, tokenizer).items():
@@ -70,7 +70,7 @@ def inspect_stream(config: LanguageModelingConfig, inspection: Inspection) -> No
 
 
 def _files(inspection: Inspection, corpus: Corpus, tokenizer: object) -> dict[Split, Path]:
-    """Return the files of a corpus; none for generated text or, which is noted, an unreadable tokenizer or corpus."""
+    """Return the files of a corpus, if it has files; note errors of the tokenizer and of the corpus."""
     with inspection.noting():
         check_tokenizer(tokenizer, inspection.data)
         if has_files(corpus):
@@ -84,7 +84,7 @@ def has_files(corpus: Corpus) -> TypeGuard[NamedText | TextFiles]:
 
 
 def _is_sampled(inspection: Inspection, path: Path) -> bool:
-    """Return whether a file is too large to read whole; its first line is read in any case."""
+    """Return whether a file is too large to be read completely; its first line is always read."""
     is_small = inspection.are_small([path])
     next(corpora.lines(path), None)
     return not is_small

@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -20,7 +20,7 @@ class TokenizedConfig(CorpusTaskConfig):
     tokenizer: Tokenizer = Words()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of each file of the corpus, if it has files, and of a pretrained tokenizer."""
+        """Return the digests of the files of the corpus and of a pretrained tokenizer."""
         return digests_of(lambda: corpus.reads(self.corpus, data), lambda: tokenizer_digests(self.tokenizer, data))
 
 
@@ -31,12 +31,12 @@ class SequenceCompletionConfig(TokenizedConfig):
     inspector = "bench_language_modeling.inspecting:inspect_completion"
     cites = ["welleck2020consistency", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
-    prefix: NonNegativeInt = 10  #: k, number of tokens given
+    prefix: NonNegativeInt = 10  #: k, number of tokens in a prefix
     sentences: Literal["spacy", "rule", "lines"] = "rule"  #: how paragraphs are split into sentences
     short: Literal["pad", "drop"] = "pad"  #: whether sentences of at most k tokens are padded or excluded
-    longest: PositiveInt | None = None  #: maximum tokens of a sentence; longer ones are excluded
-    random_contexts: NonNegativeInt | None = None  #: number of prefixes in the split `random`; default: as in test
-    references: Literal["text", "tokens"] = "text"  #: compared with outputs; in `tokens`, rare words are `<unk>`
+    longest: PositiveInt | None = None  #: maximum number of tokens of a sentence; longer sentences are excluded
+    random_contexts: NonNegativeInt | None = None  #: number of prefixes in the split `random`; default: size of test
+    references: Literal["text", "tokens"] = "text"  #: compared with outputs; `tokens` have `<unk>` for rare words
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -45,11 +45,11 @@ class SequenceCompletionConfig(TokenizedConfig):
         return self
 
     def extras(self) -> Set[str]:
-        """Return `spacy` if it splits sentences."""
+        """Return the extra `spacy` if spaCy splits sentences."""
         return {"spacy"} if self.sentences == "spacy" else set()
 
     def at(self, split: str | None) -> Self:
-        """Return the Config that a split depends on; for None, that of trainings. `random` depends on test's size."""
+        """Return the Config that a split, or training (None), depends on; `random` depends on the size of test."""
         if split == "random":
             return super().at("test")
         config = super().at(split).model_copy(update={"random_contexts": 0})
@@ -63,15 +63,15 @@ class SequenceCompletionConfig(TokenizedConfig):
 
 
 class LanguageModelingConfig(TokenizedConfig):
-    """Prediction of the next tokens of a long stream, in windows for back-propagation through time."""
+    """Prediction of the next token in a long stream, divided into windows for back-propagation through time."""
 
     name, target = "language-modeling", "bench_language_modeling.stream:LanguageModeling"
     inspector = "bench_language_modeling.inspecting:inspect_stream"
     cites = ["zhang2021dive", "tokenizer.kind=bpe: sennrich2016"]
 
     window: PositiveInt = 35  #: tokens per row, through which gradients are propagated
-    partition: Literal["sequential", "random"] = "sequential"  #: random: independent windows, shuffled, at an offset
-    parts: PositiveInt = 1  #: equal parts of the stream that an evaluation reads in parallel, each from its beginning
+    partition: Literal["sequential", "random"] = "sequential"  #: random: independent, shuffled windows with an offset
+    parts: PositiveInt = 1  #: equal parts of the stream that evaluation reads in parallel, each from its start
     stops: bool | None = None  #: whether EOS follows each line; default: depends on the corpus
 
     @model_validator(mode="after")
@@ -81,7 +81,7 @@ class LanguageModelingConfig(TokenizedConfig):
         return self
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return all purposes but DECODE: a stream has no prompts."""
+        """Return all purposes except DECODE, because a stream has no prompts."""
         return super().purposes(split) - {Purpose.DECODE}
 
 

@@ -46,5 +46,5 @@ SPLITTERS: Mapping[str, Callable[[Iterable[str]], Iterator[str]]] = {
 
 
 def sentences(text: Text, split: Split, splitter: str) -> list[str]:
-    """Return the sentences of a split, by a splitter of SPLITTERS; lines that are already sentences are unchanged."""
+    """Return the sentences of a split, using a splitter of SPLITTERS; lines that are sentences remain unchanged."""
     return list(SPLITTERS["lines" if text.sentences else splitter](text.paragraphs(split)))

@@ -24,7 +24,7 @@ class NamedText(PlainCorpus):
 
 
 class TextFiles(OwnSplits, PlainCorpus):
-    """Your own files, with a paragraph or sentence per line and words separated by white space."""
+    """The user's files, with a paragraph or sentence per line and words separated by white space."""
 
     train: Path | None = None  #: training text
     valid: Path | None = None  #: text for choosing weights and settings
@@ -59,14 +59,14 @@ class Diagnostic(PlainCorpus):
 
 
 class Cycle(Diagnostic):
-    """`states` tokens in turn, repeated forever."""
+    """A cycle of `states` tokens, repeated forever."""
 
     name: Literal["cycle"]
     states: PositiveInt = 10  #: number of distinct tokens
 
 
 class Lag(Diagnostic):
-    """Each token equals the token `lag` steps before or, with probability `fresh`, is random."""
+    """Each token equals the token `lag` steps earlier or, with probability `fresh`, is random."""
 
     name: Literal["lag"]
     states: PositiveInt = 10  #: number of distinct tokens
@@ -75,7 +75,7 @@ class Lag(Diagnostic):
 
 
 class Markov(Diagnostic):
-    """A random Markov chain: each token depends on the token before."""
+    """A random Markov chain: each token depends on the previous token."""
 
     name: Literal["markov"]
     states: PositiveInt = 20  #: number of distinct tokens

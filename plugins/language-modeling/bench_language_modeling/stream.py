@@ -1,6 +1,6 @@
 """The language modeling task: predict every token of a stream from the tokens before it.
 
-It is no `SequenceTask`, because rows are windows of a stream that continue those of the last batch.
+It is not a `SequenceTask`, because rows are windows of a stream that continue the rows of the previous batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ MIN_TOKENS = 5  # in each split
 
 
 class LanguageModeling(TokenizedTask):
-    """A stream of tokens, including EOS after each line with `stops`, divided into windows.
+    """A stream of tokens, divided into windows; with `stops`, EOS follows each line.
 
-    Window w begins at token w * window and has the id w, whatever the batch size. With a random offset in training,
+    Window w begins at token w * window and has the id w, for any batch size. With a random offset in training,
     windows and their ids differ between epochs.
     """
 
@@ -62,7 +62,7 @@ class LanguageModeling(TokenizedTask):
         return TaskInfo(encoder.vocabulary, counts, extras=extras, consecutive=True)
 
     def _encoder(self, data: Path, lines: Mapping[Split, Sequence[str]]) -> Encoder:
-        """Learn and store the vocabulary, or copy that of `base`, which trainings use."""
+        """Learn and store the vocabulary, or copy the vocabulary of `base`, which training uses."""
         if isinstance(self.base, TokenizedTask):
             self.save_tokenizers_of(self.base)
             return self.restored("target", self.config.tokenizer)
@@ -73,7 +73,7 @@ class LanguageModeling(TokenizedTask):
     def _save_window_sizes(
         self, split: Split, lines: Sequence[str], encoder: Encoder, stream: Ragged, stops: bool
     ) -> None:
-        """Write the raw text size of each window, if the tokenizer knows those of tokens."""
+        """Write the raw text size of each window, if the tokenizer knows the sizes of tokens."""
         if encoder.pieces:
             rows = (row[:-1] if stops else row for row in stream)
             sizes = TokenSizes.of(lines, encoder.pieces(lines, rows), stops)
@@ -82,10 +82,10 @@ class LanguageModeling(TokenizedTask):
     def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         """Yield the windows of the whole stream, which contain every token once.
 
-        With `partition: sequential`, N rows read N equal parts of the stream, and each batch continues the last; the
-        fewer than N windows left over are independent. In training, N is the batch size; in scoring, it is `parts`,
-        whatever the batch size: by default, one row reads the whole stream. With `partition: random`, and in shuffled
-        evaluations, windows are independent.
+        With `partition: sequential`, N rows read N equal parts of the stream, and each batch continues the previous
+        batch; the remaining windows, fewer than N, are independent. In training, N is the batch size; in scoring, it
+        is `parts` for any batch size: by default, one row reads the whole stream. With `partition: random`, and in
+        shuffled evaluations, windows are independent.
         """
         if purpose == Purpose.DECODE:
             raise SuiteError("'language-modeling' has no prompts to continue. Use 'sequence-completion'.")
@@ -108,7 +108,7 @@ class LanguageModeling(TokenizedTask):
             )
 
     def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Iterator[Batch]:
-        """Yield a row for each new prompt, which follows BOS."""
+        """Yield a row for each new prompt, with BOS before the prompt."""
         encoder = self.restored("target", self.config.tokenizer)
         prefixes = Ragged.of(encoder.encode([" ".join(prompt.text.split()) for prompt in prompts]))
         rest = encoder.encode(targets or [""] * len(prompts))
@@ -131,14 +131,14 @@ class LanguageModeling(TokenizedTask):
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the raw text size of each window, with a line break for each EOS; empty for train.
 
-        The text consists of the lines of `Text.read`. A size is None if the window shares a line with tokens that do
-        not spell it, such as `<unk>`.
+        The text consists of the lines of `Text.read`. A size is None if the window shares a line with tokens whose
+        text is unknown, such as `<unk>`.
         """
         return self.load_sizes(split, self.references(split))
 
 
 def _parallel(windows: int, parts: int, most: int) -> Iterator[tuple[Numbers, bool]]:
-    """Yield the windows of `parts` equal parts, at most `most` at a time, then the windows left over."""
+    """Yield the windows of `parts` equal parts, at most `most` parts at a time, then the remaining windows."""
     steps = windows // parts
     for some in np.array_split(np.arange(parts), range(most, parts, most)):
         for step in range(steps):

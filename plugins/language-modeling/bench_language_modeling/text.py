@@ -13,10 +13,10 @@ class Text:
 
     name: str  # shown in reports
     read: Callable[[Split], list[str]]  # returns all lines, including empty ones, with single spaces between words
-    sentences: bool = False  # whether lines are sentences, not paragraphs, headings or empty
+    sentences: bool = False  # whether each line is a sentence, rather than a paragraph, a heading or empty
     stops: bool = True  # whether EOS follows each line of a stream, by default
-    nats: Mapping[Split, float] = field(default_factory=dict)  # an optimal model's cost of all lines
-    embedded: bool = True  # whether it needs no files
+    nats: Mapping[Split, float] = field(default_factory=dict)  # cost of all lines under an optimal model, in nats
+    embedded: bool = True  # whether the text is available without files
     notice: str = ""  # a note for readers of reports
     labels: Mapping[Split, str] = field(default_factory=dict)  # names of splits in reports; default: `name`
 

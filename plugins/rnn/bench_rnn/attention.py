@@ -6,20 +6,20 @@ from torch import Tensor, nn
 from bench_core.kit import SourceStates
 from bench_rnn.plugin import AttentionKind
 
-MAX_TERMS = 2**25  # of additive attention at a time; 128 MiB in float32
+MAX_TERMS = 2**25  # terms of additive attention computed at a time: 128 MiB in float32
 
 
 class Attention(nn.Module):
     """a_ts is proportional to exp(score(s_t, h_s)), c_t = sum_s a_ts h_s, and s~_t = tanh(W_c [s_t, c_t]).
 
-    s_t are the states of the decoder's top layer after reading y_{t-1}, h_s those of the encoder. The scores:
+    s_t is the state of the decoder's top layer after reading y_{t-1}, and h_s is an encoder state. The scores:
 
         dot        s_t . h_s                      (Luong et al., 2015, arXiv:1508.04025)
-        bilinear   s_t . W h_s                    ("general" there)
+        bilinear   s_t . W h_s                    ("general" in that paper)
         additive   v . tanh(U s_t + W h_s + b)    (Bahdanau et al., 2015, arXiv:1409.0473)
 
-    c_t is not fed back into the recurrent layers, so all steps of a known target attend at once. This differs from
-    Bahdanau et al., whose query is s_{t-1} and whose decoder reads c_t.
+    c_t is not fed back into the recurrent layers, so attention is computed for all steps of a known target at once.
+    This differs from Bahdanau et al., whose query is s_{t-1} and whose decoder reads c_t.
     """
 
     def __init__(self, kind: AttentionKind, hidden: int) -> None:

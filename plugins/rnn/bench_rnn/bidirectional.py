@@ -17,8 +17,8 @@ from bench_rnn.plugin import BidirectionalLMConfig
 class BidirectionalLM(nn.Module, Scorer):
     """Learns p(y_t | [f_t, g_t]), where f_t reads the tokens before y_t, and g_t reads y_{t-1} and all later tokens.
 
-    `leak` scores as in training; this is not a likelihood, because g_t has read y_t. For `hidden`, the encoder reads
-    only the tokens before y_t, so g_t starts at y_{t-1}: an exact likelihood, at the cost of encoding every prefix.
+    Scores by `leak` are computed as in training; they are not likelihoods, because g_t has read y_t. For `hidden`,
+    the encoder reads only the tokens before y_t, so g_t starts at y_{t-1}: exact, but every prefix must be encoded.
     Windows of a stream are independent.
     """
 
@@ -43,12 +43,12 @@ class BidirectionalLM(nn.Module, Scorer):
         return Scores(real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double()).sum(1))
 
     def _leaky_states(self, batch: Batch) -> Tensor:
-        """Return the states [N, T, 2 H] at the token before each of `gold`, given all tokens."""
+        """Return the states [N, T, 2 H] at the token before each gold token, given all tokens."""
         states = self._encode(batch.inputs, by_host(lambda length: batch.prompt.shape[1] + length - 1, batch.length))
         return states[:, -batch.gold.shape[1] :]
 
     def _causal_states(self, batch: Batch) -> Tensor:
-        """Return the states [N, T, 2 H] at the token before each of `gold`, without later tokens."""
+        """Return the states [N, T, 2 H] at the token before each gold token, computed without later tokens."""
         ends = range(batch.prompt.shape[1], batch.inputs.shape[1] + 1)
         prefixes = [batch.inputs[:, :end] for end in ends]
         whole = [by_host(partial(torch.full_like, fill_value=prefix.shape[1]), batch.length) for prefix in prefixes]

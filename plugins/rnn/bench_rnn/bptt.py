@@ -26,9 +26,9 @@ def through_time(
     ids: Tensor,
     rng: Rng,
 ) -> tuple[Tensor, Units]:
-    """Return the same as `rnn` for inputs [N, T, E], with gradients limited by `bptt`.
+    """Return the output of `rnn` for inputs [N, T, E], with gradients limited by `bptt`.
 
-    Random numbers are drawn for each row, by its id [N], and step.
+    Random numbers depend only on the id of a row [N] and on the step.
     """
     steps = inputs.shape[1]
     match bptt:
@@ -43,13 +43,13 @@ def through_time(
 
 
 def truncated(rnn: Recurrent, inputs: Tensor, units: Units | None, tau: int) -> tuple[Tensor, Units]:
-    """Keep the terms that travel at most `tau` steps: dL/dh_t = sum over j <= tau of (W_hh^T)^j W_qh^T g_{t+j}.
+    """Keep gradient terms that travel at most `tau` steps: dL/dh_t = sum over j <= tau of (W_hh^T)^j W_qh^T g_{t+j}.
 
     First, the states before all steps are computed without a graph. Then all steps are repeated in parallel from
-    these states, which gives a graph one step deep. In the backward pass, the gradient of the state before a step
-    becomes that of the state after the previous step, `tau` times for all steps at once; the sum is propagated to the
-    parameters once. The additional cost is one forward pass and `tau` products of T N rows with the recurrent
-    matrices, in the memory of a single pass.
+    these states, which gives a graph one step deep. In the backward pass, the gradients of the states before all
+    steps are passed to the states after the previous steps, `tau` times; their sum is propagated to the parameters
+    once. The additional cost is one forward pass and `tau` products of T N rows with the recurrent matrices, in the
+    memory of a single pass.
     """
     data = inputs.transpose(0, 1)  # [T, N, E]; steps also come first below
     before: list[Tensor] = []
@@ -70,7 +70,7 @@ def truncated(rnn: Recurrent, inputs: Tensor, units: Units | None, tau: int) -> 
 
 
 def detached(rnn: Recurrent, inputs: Tensor, units: Units | None, tau: int) -> tuple[Tensor, Units]:
-    """Cut the gradient between chunks of `tau` steps; how far it travels depends on the position of a step."""
+    """Cut the gradient between chunks of `tau` steps; how far it travels depends on the position in the chunk."""
     hidden = []
     for chunk in torch.split(inputs, tau, 1):
         top, units = rnn(chunk, units and tuple(unit.detach() for unit in units))
@@ -80,10 +80,10 @@ def detached(rnn: Recurrent, inputs: Tensor, units: Units | None, tau: int) -> t
 
 
 def randomized(rnn: Recurrent, inputs: Tensor, units: Units | None, scale: Tensor) -> tuple[Tensor, Units]:
-    """Multiply the gradient from step t to step t - 1 by scale [N, T]; at the first step, that of the initial state.
+    """Multiply the gradient from step t to step t - 1 (from the first step, to the initial state) by scale [N, T].
 
-    Each path crosses each step once, so the gradient is unbiased if scales are independent with mean 1, also if the
-    layers of a stack share them. Costs as much as a loop over steps.
+    Each path crosses each step once, so the gradient is unbiased if scales are independent with mean 1, even if
+    stacked layers share them. It costs as much as a loop over steps.
     """
 
     def carry(units: Units, step: int) -> Units:
@@ -93,7 +93,7 @@ def randomized(rnn: Recurrent, inputs: Tensor, units: Units | None, scale: Tenso
 
 
 def _scale_gradient(unit: Tensor, scale: Tensor) -> Tensor:
-    """Return a view of a state whose gradient is scaled; other uses of the state keep their gradients."""
+    """Return a view of a state; gradients through the view are scaled, other gradients of the state are not."""
     unit = unit.view_as(unit)
     if unit.requires_grad:
         unit.register_hook(lambda gradient: gradient * scale.to(gradient.dtype))  # type: ignore[no-untyped-call]

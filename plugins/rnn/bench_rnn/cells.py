@@ -1,6 +1,6 @@
 """Stacked recurrent layers with one state type for all cells.
 
-Weights have the names, shapes and initialization of `torch.nn`, whose layers are used where they exist.
+Weights are named, shaped and initialized as in `torch.nn`, whose layers are used for the cells that it provides.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from bench_rnn.plugin import Cell, Variant
 
-Units: TypeAlias = tuple[Tensor, ...]  # hidden states, and cell states of the LSTM
+Units: TypeAlias = tuple[Tensor, ...]  # hidden states and, for the LSTM, cell states
 Step: TypeAlias = Callable[[Tensor, Units, Tensor, Tensor], Units]  # projected, units, weight_hh, bias_hh -> units
 Carry: TypeAlias = Callable[[Units, int], Units]  # state after step t - 1, t -> state read by step t
 
@@ -84,14 +84,14 @@ class Layer:
 
 
 def unstack(layers: nn.RNNBase, step: Step) -> list[Layer]:
-    """Return each layer of a `torch.nn` module as functions."""
+    """Return a `Layer` for each layer of a `torch.nn` module."""
     return [Layer(step, *weights) for weights in layers.all_weights]
 
 
 def unroll(
     layers: nn.RNNBase, step: Step, inputs: Tensor, rows: Sequence[int], units: Sequence[Units], carry: Carry
 ) -> tuple[Tensor, list[Units]]:
-    """Walk layer by layer, each from its `units`; return the top layer's states and the final state of each layer."""
+    """Run each layer from its initial state in `units`; return the top layer's states and all final states."""
     last = []
     for index, layer in enumerate(unstack(layers, step)):
         inputs = layer_inputs(layers, index, inputs)
@@ -106,7 +106,7 @@ def layer_inputs(layers: nn.RNNBase, index: int, inputs: Tensor) -> Tensor:
 
 
 class _StepwiseRNN(nn.RNNBase):
-    """Layers that torch lacks, with the interface of `torch.nn`, including PackedSequence; only `step` differs."""
+    """Layers that torch lacks, with the interface of `torch.nn` and PackedSequence; subclasses define `step`."""
 
     @staticmethod
     def step(projected: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
@@ -163,7 +163,7 @@ _KINDS: dict[tuple[Cell, Variant], tuple[Callable[..., nn.RNNBase], Step]] = {
 
 
 class Recurrent(nn.Module):
-    """L layers of H units, with a tuple of [N, L, H] as state: hidden states, and cell states of the LSTM."""
+    """L layers of H units, whose state is a tuple of [N, L, H]: hidden states and, for the LSTM, cell states."""
 
     def __init__(
         self, cell: Cell, inputs: int, hidden: int, layers: int, dropout: float, variant: Variant = "torch"
@@ -179,7 +179,7 @@ class Recurrent(nn.Module):
         return hidden, tuple(unit.transpose(0, 1) for unit in (last if isinstance(last, tuple) else (last,)))
 
     def unroll(self, inputs: Tensor, units: Units | None, carry: Carry) -> tuple[Tensor, Units]:
-        """Return the same as `forward`, in a loop over steps; `carry` may change the state between steps."""
+        """Compute `forward` in a loop over steps; `carry` may change the state between steps."""
         rows, steps = inputs.shape[:2]
         data, initial = inputs.transpose(0, 1).flatten(0, 1), self.begin(inputs, units)
         hidden, last = unroll(self.layers, self.step, data, [rows] * steps, initial, carry)
@@ -193,7 +193,7 @@ class Recurrent(nn.Module):
         return unroll(self.layers, self.step, inputs, rows, self.begin(inputs[: rows[0]], None), pass_unchanged)[0]
 
     def begin(self, inputs: Tensor, units: Units | None) -> list[Units]:
-        """Return the initial state [N, H] of each layer, from `units` [N, L, H] or by default 0."""
+        """Return the initial state [N, H] of each layer, taken from `units` [N, L, H]; zeros by default."""
         if units is None:
             zeros = inputs.new_zeros(len(inputs), self.layers.num_layers, self.layers.hidden_size)
             units = (zeros,) * (2 if isinstance(self.layers, nn.LSTM) else 1)

@@ -36,10 +36,10 @@ class RecurrentEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: Tensor, length: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Read the first `length` [N] of `inputs` [N, S, E], at least one of each row.
+        """Read the first `length` [N] vectors of each row of `inputs` [N, S, E]; lengths are at least 1.
 
-        Return the top layer's states [N, S, D], 0 at padding, and the final state of all layers: a tuple of
-        [N, L, D] as in `Recurrent`. D is H, or 2 H if bidirectional: f at the last token, and g at the first.
+        Return the top layer's states [N, S, D], 0 at padding, and the final state of all layers: a tuple of [N, L, D]
+        as in `Recurrent`. D is H, or 2 H if bidirectional; the final f is at the last token, g at the first token.
         """
         packed = pack(inputs, length)
         mirror = (
@@ -65,7 +65,7 @@ def _read(rnn: Recurrent, packed: PackedSequence, mirror: Tensor | None) -> tupl
 
 
 def _mirror(length: Tensor, steps: int) -> Tensor:
-    """Return the packed index of each packed token's mirror image [M]: the last token of a row for the first."""
+    """Return the packed index [M] of each packed token's mirror image: for a row's first token, its last token."""
     place = torch.arange(len(length) * steps, device=length.device).view(-1, steps)  # [N, S]
     facing = place[:, :1] + (length[:, None] - 1 - place[:1]) % steps  # arbitrary at padding
     pairs = torch.stack([place, facing], 2)

@@ -18,7 +18,7 @@ from bench_rnn.plugin import RNNLMConfig
 class RecurrentLM(LanguageModel):
     """p(y) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
-    The head maps h_t to probabilities; by default a linear layer and a softmax.
+    The head maps h_t to probabilities; by default, it is a linear layer with a softmax.
     """
 
     def __init__(self, config: RNNLMConfig, info: TaskInfo, head: Head | None = None) -> None:
@@ -39,7 +39,7 @@ class RecurrentLM(LanguageModel):
     def forward(
         self, tokens: Tensor, past: Units | None = None, layers: Callable[..., tuple[Tensor, Units]] | None = None
     ) -> tuple[Tensor, Units]:
-        """Return h after each of `tokens` [N, K, H] and the final state; `layers` replace the recurrent layers."""
+        """Return h [N, K, H] after each of `tokens` and the final state; `layers` replaces the recurrent layers."""
         hidden, units = (layers or self.rnn)(self.dropout(self.embed(tokens)), past)
         return self.dropout(hidden), units
 

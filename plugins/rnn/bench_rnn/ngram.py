@@ -1,6 +1,6 @@
 """N-gram baselines with smoothing.
 
-They count, without states or logits, so they are not a `LanguageModel` of the kit.
+They have counts instead of states and logits, so they do not extend `LanguageModel` of the kit.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class NGramLM(nn.Module, Stepper[NgramHistory], Scorer):
     """p(w | the last order - 1 tokens), from counts of the tokens that followed them in training.
 
     Let c be the count of a context, c(w) the count of w after it, d the number of distinct tokens after it, and V the
-    vocabulary size. Each longer context refines the probability p of w after the next shorter one, at first 1 / V:
+    vocabulary size. From p = 1 / V on, each longer context refines the probability p of w after the next shorter one:
 
         none         c(w) / c; p after an unseen context, so the longest seen context decides
-        additive     (c(w) + delta) / (c + delta V) for any p, so the longest available context decides
+        additive     (c(w) + delta) / (c + delta V) whatever p is, so the longest available context decides
         witten-bell  (c(w) + d p) / (c + d); p after an unseen context (Witten and Bell, 1991, method C)
 
-    The loss counts each batch of the first epoch; later epochs change nothing. There is nothing to optimize: `idle`
-    only exists because training needs a parameter, and no probability depends on it. The loss uses the counts so far,
-    including those of the current batch; without smoothing, it is infinite for unseen tokens.
+    Each batch of the first epoch is counted when its loss is computed; later epochs change nothing. There is nothing
+    to optimize: `idle` exists only because training needs a parameter, and no probability depends on it. The loss
+    uses all counts so far, including the current batch; without smoothing, it is infinite for unseen tokens.
     """
 
     def __init__(self, config: NGramConfig, info: TaskInfo) -> None:
@@ -69,7 +69,7 @@ class NGramLM(nn.Module, Stepper[NgramHistory], Scorer):
         return self._next(torch.cat([state.tokens, actions[:, None]], 1))
 
     def _next(self, read: Tensor) -> tuple[Tensor, NgramHistory]:
-        """Return log-probabilities of the token after `read` [N, V], and the history."""
+        """Return the log-probabilities [N, V] of the token after `read`, and the history."""
         history = read[:, read.shape[1] - self.order + 1 :]
         probs = torch.full((len(read), self.tokens), 1 / self.tokens, dtype=torch.float64, device=read.device)
         for counts, complete, contexts in self._contexts(history):
@@ -84,7 +84,7 @@ class NGramLM(nn.Module, Stepper[NgramHistory], Scorer):
         return probs
 
     def _refine(self, probs: Tensor, counts: Tensor, seen: Tensor, distinct: Tensor, complete: Tensor) -> Tensor:
-        """Refine `probs`, [M] or [M, V] like `counts`, by contexts one token longer; other tensors are [M]."""
+        """Refine `probs` by contexts longer by one token; `probs` and `counts` are [M] or [M, V], others [M]."""
         if probs.dim() > 1:
             seen, distinct, complete = seen[:, None], distinct[:, None], complete[:, None]
         if self.smoothing == "additive":
@@ -94,7 +94,7 @@ class NGramLM(nn.Module, Stepper[NgramHistory], Scorer):
         return torch.where(seen > 0, (counts + more) / total.clamp(min=1), probs)
 
     def _contexts(self, history: Tensor) -> Iterator[tuple[Counts, Tensor, Tensor]]:
-        """Yield per context length its counts, which rows of `history` are long enough, and their contexts [M]."""
+        """Yield, per context length, its counts, whether each row of `history` is long enough, and contexts [M]."""
         numbers = history.new_zeros(len(history))
         for length, counts in enumerate(self._levels()):
             complete = torch.ones_like(numbers, dtype=torch.bool)
@@ -117,7 +117,7 @@ class NGramLM(nn.Module, Stepper[NgramHistory], Scorer):
             counts.add(numbers, windows[:, -1])
 
     def _windows(self, batch: Batch, past: NgramHistory | None) -> tuple[Tensor, NgramHistory]:
-        """Return each token of `gold` preceded by its context [N, T, order], and the history for the next window."""
+        """Return each gold token with its context on its left [N, T, order], and the history for the next window."""
         before = past.tokens if past else self._no_history(batch)
         read = torch.cat([before, batch.prompt, batch.gold], 1)
         return read.unfold(1, self.order, 1)[:, -batch.gold.shape[1] :], NgramHistory(read[:, -self.order : -1])
@@ -127,7 +127,7 @@ class NGramLM(nn.Module, Stepper[NgramHistory], Scorer):
 
 
 class Counts(nn.Module):
-    """Counts of the tokens after contexts of one length, in sorted tables for binary search.
+    """Counts of tokens after contexts of a fixed length, in sorted tables for binary search.
 
     A context consists of the number of the next shorter context (0 if empty) and an older token. Keys are
     number * V + token, exact and free of collisions for any order. New contexts receive the next free numbers.
@@ -135,8 +135,8 @@ class Counts(nn.Module):
 
     keys: Tensor  # [C] keys of contexts, ascending
     numbers: Tensor  # [C] numbers of contexts, in the order of `keys`
-    grams: Tensor  # [K] keys of contexts and the tokens after them, ascending
-    totals: Tensor  # [K + 1] total count of the first k `grams`
+    grams: Tensor  # [K] keys of pairs of a context and the token after it, ascending
+    totals: Tensor  # [K + 1] at index k, the total count of the first k `grams`
 
     def __init__(self, tokens: int) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class Counts(nn.Module):
         return torch.where((contexts < 0) | (tokens < 0), MISSING, contexts * self.tokens + tokens)
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *more: Any) -> None:
-        """Resize the tables to the loaded ones."""
+        """Resize the tables to the sizes of the loaded tables."""
         for name, tensor in list(self.named_buffers()):
             if prefix + name in state:
                 setattr(self, name, tensor.new_empty(state[prefix + name].shape))

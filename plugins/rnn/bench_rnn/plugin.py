@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping
 from typing import Literal, Self, TypeAlias
@@ -24,15 +24,15 @@ class RNNLMConfig(ModelConfig):
     cites = ["mikolov2010", *CELLS, "tied=true: press2017", "bptt.kind=randomized: tallec2017"]
 
     cell: Cell = "lstm"  #: `identity` is a linear RNN
-    variant: Variant = "torch"  #: of the GRU: reset gate after (`torch`) or before (`notes`) the recurrent matrix
+    variant: Variant = "torch"  #: GRU only: reset gate after (`torch`) or before (`notes`) the recurrent matrix
     hidden: PositiveInt = 256  #: units per layer
     layers: PositiveInt = 2  #: number of stacked layers
     embedding: PositiveInt | Literal["one-hot"] | None = None  #: size, by default `hidden`; or one-hot vectors
-    dropout: float = Field(0.0, ge=0, lt=1)  #: on embeddings, between layers and on the top layer's states
-    tied: bool = False  #: one matrix for embedding and logits (Press and Wolf, 2017, arXiv:1608.05859)
-    initial_scale: PositiveFloat | None = None  #: standard deviation of weights, biases 0; by default torch's
+    dropout: float = Field(0.0, ge=0, lt=1)  #: rate on embeddings, between layers and on the top layer's states
+    tied: bool = False  #: use one matrix for embedding and logits (Press and Wolf, 2017, arXiv:1608.05859)
+    initial_scale: PositiveFloat | None = None  #: standard deviation of initial weights (biases: 0); default: torch's
     bptt: BPTT = FullOutput()  #: how far gradients travel back in time
-    bidirectional: bool = False  #: always rejected, with the reason
+    bidirectional: bool = False  #: always rejected, with an error that explains why
 
     @field_validator("bidirectional")
     @classmethod
@@ -63,9 +63,9 @@ class NGramConfig(ModelConfig):
     likelihoods = {"exact": Kind.EXACT}
     cites = ["smoothing=witten-bell: witten1991"]
 
-    order: PositiveInt = 3  #: n: a token depends on the n - 1 before it
+    order: PositiveInt = 3  #: n: a token depends on the n - 1 tokens before it
     smoothing: Literal["none", "additive", "witten-bell"] = "witten-bell"  #: how unseen n-grams are handled
-    delta: PositiveFloat = 1.0  #: added to every count by `additive`
+    delta: PositiveFloat = 1.0  #: number added to every count by `additive`
 
     def exempt(self) -> Mapping[str, str]:
         return {"the_loss_is_finite_and_weighs_target_tokens": "it only counts and has no gradient"}
@@ -86,16 +86,16 @@ class Seq2SeqConfig(ModelConfig):
         "shared=true: press2017",
     ]  # fmt: skip
 
-    cell: Cell = "gru"  #: in encoder and decoder
-    variant: Variant = "torch"  #: of the GRU, as for rnn-lm
+    cell: Cell = "gru"  #: recurrent cell of encoder and decoder
+    variant: Variant = "torch"  #: GRU only: variant, as for rnn-lm
     hidden: PositiveInt = 256  #: units per layer; the decoder starts from the encoder's final state
-    layers: PositiveInt = 2  #: number of layers, in encoder and decoder each
-    bidirectional: bool = False  #: whether the encoder also reads from right to left, with another `hidden` units
-    attention: AttentionKind = "none"  #: score of source positions; `none` uses one context vector for all steps
+    layers: PositiveInt = 2  #: number of layers of the encoder, and of the decoder
+    bidirectional: bool = False  #: whether the encoder also reads from right to left, with `hidden` more units
+    attention: AttentionKind = "none"  #: how source positions are scored; `none`: one context vector for all steps
     embedding: PositiveInt | None = None  #: size of both embeddings, by default `hidden`
-    dropout: float = Field(0.0, ge=0, lt=1)  #: on embeddings, between layers and on inputs of the output layer
-    tied: bool = False  #: one matrix for target embedding and logits
-    shared: bool = False  #: one matrix for both embeddings; source and target must have the same vocabulary
+    dropout: float = Field(0.0, ge=0, lt=1)  #: rate on embeddings, between layers and on inputs of the output layer
+    tied: bool = False  #: use one matrix for target embedding and logits
+    shared: bool = False  #: use one matrix for both embeddings; source and target must have the same vocabulary
 
     @model_validator(mode="after")
     def _settings_agree(self) -> Self:
@@ -108,7 +108,7 @@ class Seq2SeqConfig(ModelConfig):
 
 
 class BidirectionalLMConfig(ModelConfig):
-    """A language model that reads the tokens it predicts, scored with and without them to measure the effect.
+    """A language model that reads the tokens it predicts; its scores with and without them show the effect.
 
     It is not a Stepper, so decoders reject it.
     """
@@ -118,11 +118,11 @@ class BidirectionalLMConfig(ModelConfig):
     likelihoods = {"hidden": Kind.EXACT, "leak": Kind.ESTIMATE}  # `leak` says nothing about log p
     cites = ["schuster1997", *CELLS]
 
-    cell: Cell = "lstm"  #: in both directions
+    cell: Cell = "lstm"  #: recurrent cell of both directions
     hidden: PositiveInt = 256  #: units per layer and direction
-    layers: PositiveInt = 1  #: number of stacked layers, in each direction
-    embedding: PositiveInt | None = None  #: size, by default `hidden`
-    dropout: float = Field(0.0, ge=0, lt=1)  #: on embeddings, between layers and on the top layer's states
+    layers: PositiveInt = 1  #: number of stacked layers in each direction
+    embedding: PositiveInt | None = None  #: embedding size, by default `hidden`
+    dropout: float = Field(0.0, ge=0, lt=1)  #: rate on embeddings, between layers and on the top layer's states
 
     def smooths_labels(self) -> bool:
         return True

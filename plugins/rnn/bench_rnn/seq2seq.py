@@ -18,7 +18,7 @@ Context: TypeAlias = Tensor | SourceStates  # c [N, H] for all steps, or the sta
 
 
 class Bridge(nn.Module):
-    """Joins the states of both directions, with a linear map for each part and layer."""
+    """Joins the states of both directions, with a linear map for each part of the state and each layer."""
 
     def __init__(self, hidden: int, layers: int, parts: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Bridge(nn.Module):
 
 
 class Seq2Seq(EncoderDecoder):
-    """p(y | x) = prod_t p(y_t | s~_t), with h_s of a recurrent encoder, and s_t and s~_t of a recurrent decoder:
+    """p(y | x) = prod_t p(y_t | s~_t), with states h_s of a recurrent encoder, and s_t, s~_t of a recurrent decoder:
 
         h_s = encoder(x_s, h_{s-1}), or [f_s, g_s] if bidirectional
         s_0 = h_S in each layer, with the LSTM's cell states; or a learned projection of [f_S, g_1]
@@ -39,7 +39,7 @@ class Seq2Seq(EncoderDecoder):
         s_t = decoder(y_{t-1}, s_{t-1}) and s~_t = tanh(W_c [s_t, c_t]) with attention, see `Attention`
 
     If the encoder is bidirectional, [f_s, g_s] are projected to the size of s_t for attention. The head maps s~_t to
-    probabilities; by default a linear layer and a softmax.
+    probabilities; by default, it is a linear layer with a softmax.
     """
 
     def __init__(self, config: Seq2SeqConfig, info: TaskInfo, head: Head | None = None) -> None:
@@ -73,7 +73,7 @@ class Seq2Seq(EncoderDecoder):
         return replace(state, past=units, source=context)
 
     def forward(self, tokens: Tensor, context: Context, past: Units) -> tuple[Tensor, Units]:
-        """Return s~ after each of `tokens` [N, K, H], and the decoder's final state."""
+        """Return s~ [N, K, H] after each of `tokens`, and the decoder's final state."""
         read = self.dropout(self.embed(tokens))
         if isinstance(context, Tensor):
             read = torch.cat([read, context[:, None].expand(-1, tokens.shape[1], -1)], 2)
@@ -82,7 +82,7 @@ class Seq2Seq(EncoderDecoder):
 
 
 def _shared(embed: nn.Embedding, info: TaskInfo) -> nn.Embedding:
-    """Return the target embedding for the source, too; raise SuiteError if their vocabularies differ."""
+    """Return the target embedding, to share it with the source; raise SuiteError if their vocabularies differ."""
     source, target = list(info.source_vocabulary), list(info.vocabulary)
     if source != target:
         pairs = zip(source, target, strict=False)

@@ -8,7 +8,7 @@ from bench_core import Settings, kinded
 
 
 def _at_least(minimum: int) -> BeforeValidator:
-    """Return a validator of `tau`, whose message names it, because it is nested in another setting."""
+    """Return a validator whose message names `tau`, because `tau` is nested in another setting."""
 
     def check(value: Any) -> Any:
         if isinstance(value, int) and value < minimum:
@@ -34,7 +34,7 @@ class Truncated(Settings):
     """The terms of the gradient that travel at most `tau` recurrent steps."""
 
     kind: Literal["truncated"]
-    tau: Annotated[NonNegativeInt, _at_least(0)]  #: maximum recurrent steps that a gradient travels
+    tau: Annotated[NonNegativeInt, _at_least(0)]  #: maximum number of recurrent steps that a gradient travels
 
 
 class Detach(Settings):
@@ -45,7 +45,7 @@ class Detach(Settings):
 
 
 class Randomized(Settings):
-    """An unbiased estimate: each step multiplies the gradient by 1 / pi with probability pi, else by 0."""
+    """An unbiased estimate of the gradient: each step multiplies it by 1 / pi with probability pi, else by 0."""
 
     kind: Literal["randomized"]
     pi: Annotated[float, Field(gt=0, le=1), BeforeValidator(_probability)]  #: probability of passing the gradient on

@@ -1,4 +1,4 @@
-"""Scores as means over trajectories that all targets share."""
+"""Scores that are means over trajectories shared by all targets."""
 
 from abc import abstractmethod
 from itertools import pairwise
@@ -15,7 +15,7 @@ class TrajectoryScorer(Scorer):
     """P^(w) = 1/N sum_n prod_t P(w_t | h_t^n) (Schmidt and Hofmann, 2018, eq. 12)."""
 
     config: DeepSSMConfig | CharGRUConfig
-    cached: tuple[int, Tensor, Tensor] | None = None  # key of the noise, weights, and the resulting table
+    cached: tuple[int, Tensor, Tensor] | None = None  # key of the rng, the weights, and the resulting table
 
     @abstractmethod
     def table_weights(self) -> Tensor:
@@ -49,7 +49,7 @@ class TrajectoryScorer(Scorer):
         return length
 
     def _cached_table(self, rng: Rng) -> Tensor:
-        """Return the table, recomputed only if the noise or the weights have changed."""
+        """Return the table, recomputed only if the rng or the weights have changed."""
         weights = self.table_weights()
         if self.cached is not None:
             key, used, table = self.cached

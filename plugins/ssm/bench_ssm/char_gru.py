@@ -17,7 +17,7 @@ class CharGRU(RecurrentLM, TrajectoryScorer, Vmappable):
 
     Along a trajectory, the GRU reads letters that it sampled itself. EOS is excluded from sampling and the other
     probabilities are renormalized, since trajectories of a deep state space model never end. The mean over
-    trajectories of prod_t P(w_t | h_t) is a distribution over words, but not the GRU's: h_t has not seen w.
+    trajectories of prod_t P(w_t | h_t) is a distribution over words, but not the GRU's own: its h_t has not seen w.
     """
 
     continues = False  # words are complete sequences

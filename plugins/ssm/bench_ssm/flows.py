@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from bench_ssm.maps import Coupling, Inverted, Map, Scale, Shift, Triangle, compose
 from bench_ssm.plugin import DeepSSMConfig, parse_flow
 
-INITIAL_STD = 0.01  # of the last layer's weights
+INITIAL_STD = 0.01  # initial standard deviation of the last layer's weights
 COUPLING_UNITS = 8  # hidden units of a coupling layer
 
 
 class Flow(nn.Module, ABC):
-    """A map F(h, .) that depends on nothing but the previous state h."""
+    """A map F(h, .) that depends only on the previous state h."""
 
     @abstractmethod
     def at(self, state: Tensor) -> Map:
@@ -110,13 +110,13 @@ class Inverse(Flow):
 
 
 def generative(config: DeepSSMConfig) -> Flow:
-    """Return F_g."""
+    """Return the generative flow F_g."""
     flow = _flow(config.generative, config)
     return Inverse(flow) if config.inverse else flow
 
 
 def inference(config: DeepSSMConfig) -> Flow:
-    """Return F_q, which is never parametrized by its inverse."""
+    """Return the inference flow F_q, which is never parametrized by its inverse."""
     return _flow(config.inference or "diag", config)
 
 

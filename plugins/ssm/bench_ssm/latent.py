@@ -1,4 +1,4 @@
-"""The interface of models with latent trajectories; imports no torch."""
+"""The interface of models with latent trajectories; does not import torch."""
 
 from abc import abstractmethod
 
@@ -6,7 +6,7 @@ from bench_core import Batch, Decoder, DecoderConfig, Hypothesis, Rng, Sampler
 
 
 class Latent(Sampler):
-    """Samples a trajectory of latent states that does not depend on the tokens, which can be chosen afterwards."""
+    """Samples a trajectory of latent states that does not depend on tokens, so tokens can be chosen afterwards."""
 
     @abstractmethod
     def sample_likeliest(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:

@@ -1,8 +1,8 @@
 """Invertible maps from noise to states, given the previous state.
 
-A map covers N states at once, with any number K of points for each. `forward` maps points [*, K, d], `inverse` maps
+A map handles N states at once, with any number K of points for each. `forward` maps points [*, K, d], `inverse` maps
 them back, and both also return ln |det J| [*, K], or [*, 1] if it is the same for all points. J is always the
-Jacobian of `forward`, at the point that `forward` starts from.
+Jacobian of `forward` at the input of `forward`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Map(ABC):
 
     @abstractmethod
     def inverse(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Return x and ln |det J_f(x)| of points f(x) [*, K, d]."""
+        """Return x and ln |det J_f(x)|, given points f(x) [*, K, d]."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Coupling(Map):
     state: Tensor  # h [*, d]
     network: nn.Module  # [u, h] to [s, t]
     kept: int  # number of coordinates u
-    first: bool  # whether u are the first coordinates, or else the last
+    first: bool  # whether u are the first coordinates; if not, they are the last
 
     def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
         kept, rest = self._split(points)

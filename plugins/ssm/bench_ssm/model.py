@@ -46,7 +46,7 @@ class Bound:
 
     total: Tensor  # [N] sum_t L_t, whose expectation is at most ln P(w)
     fit: Tensor  # [N] sum_t ln P(w_t | h_t) along the surviving states
-    entropy: Tensor  # [N] mean over t of H[w_t | h_t] along them, in bits
+    entropy: Tensor  # [N] mean over t of H[w_t | h_t] along these states, in bits
 
 
 class Emission(nn.Linear):
@@ -61,8 +61,8 @@ class Emission(nn.Linear):
 class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
     """h_t = F_g(h_{t-1}, zeta_t) with zeta_t ~ N(0, I), and w_t ~ softmax(Emb h_t + b).
 
-    States do not depend on tokens, so prompts have no effect. Training samples h_t = F_q(h_{t-1}, xi_t) with another
-    flow and xi_t ~ N(mu_t, sigma_t^2) inferred from the target (Schmidt and Hofmann, 2018, sections 2.4 to 2.6).
+    States do not depend on tokens, so prompts have no effect. Training samples h_t = F_q(h_{t-1}, xi_t), where
+    xi_t ~ N(mu_t, sigma_t^2) is inferred from the target (Schmidt and Hofmann, 2018, sections 2.4 to 2.6).
     """
 
     config: DeepSSMConfig
@@ -86,7 +86,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         return self._loss(batch, training, self.padded_bound(batch, training.rng, self.config.samples, rows))
 
     def compiled_loss(self) -> Callable[[Batch, Training], Loss]:
-        """Compile only the step: one graph serves all lengths, where the whole loss would need one for each."""
+        """Compile only the step, with one graph for all lengths; the whole loss would need a graph per length."""
         self._compiled = torch.compile(self._advance, dynamic=True)
         return self.loss
 
@@ -132,7 +132,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
     def _values(self, ids: Tensor, states: Tensor, log_probs: Tensor, rng: Rng) -> list[Mapping[str, list[float]]]:
         """Return values of each row's first `positions` steps, by name, in bits.
 
-        These are I(w_t; zeta_t | h_{t-1}), the same by halves of the noise samples, and H[w_t | h_t].
+        These are I(w_t; zeta_t | h_{t-1}), its estimate by halves of the noise samples, and H[w_t | h_t].
         """
         draws, steps = self.config.information_draws, min(self.config.positions, self.config.steps)
         size = states.shape[2]
@@ -163,9 +163,9 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         return log_probs
 
     def bound(self, batch: Batch, rng: Rng, samples: int) -> Bound:
-        """Compute bounds with `samples` proposals per step, of which one survives in proportion to its weight.
+        """Compute bounds with `samples` proposals per step, of which one survives, sampled by weight.
 
-        Rows are sorted by decreasing length, so that the rows that take a step are always the first ones.
+        Rows are sorted by decreasing length, so that the rows that take a given step always come first.
         """
         longest = self.max_length(batch)
         order, places, rows = _by_length(on_host(batch.length), longest)
@@ -187,10 +187,10 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         return Bound(sum_steps(total), sum_steps(fit), sum_steps(entropy(log_probs)) / batch.length)
 
     def padded_bound(self, batch: Batch, rng: Rng, samples: int, rows: Sequence[int]) -> Bound:
-        """Compute the same as `bound` without operations that depend on lengths, which differ between vmapped seeds.
+        """Compute `bound` without operations that depend on lengths, which differ between vmapped seeds.
 
-        The rows[t] rows with the longest targets take step t. They include all rows that have a token there; terms
-        after the end of a target are not counted.
+        The rows[t] rows with the longest targets take step t. They include all rows that have a token at this step;
+        terms after the end of a target are not counted.
         """
         order = batch.length.argsort(descending=True, stable=True)
         gold, length, ids = batch.gold[order, : len(rows)], batch.length[order], batch.ids[order]
@@ -215,8 +215,8 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Return the states [M, d] and L_t [M] of all steps; the first rows[t] rows take step t.
 
-        `contexts` has at least so many rows for each step; `numbers` [M] identify the noise. With `length` [N], a row
-        stays in its last state after its end.
+        `contexts` has at least rows[t] rows for step t; `numbers` [M] are the ids of the noise. With `length` [N], a
+        row stays in its last state after its end.
         """
         sizes = [*rows]
         eps = torch.split(_normal(rng.fork("proposal"), numbers, samples, self.origin), sizes)
@@ -267,7 +267,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         return torch.stack([self.emission(state).T for state in states])
 
     def _logs(self, step: int) -> bool:
-        """Return whether statistics of trajectories are logged at an update; evaluations have no log."""
+        """Return whether statistics of trajectories are logged at an update; evaluations do not log."""
         config = self.config
         logs = bool(config.logged and config.information_draws) and step % config.log_every == 0
         return logs and torch.is_grad_enabled()
@@ -285,7 +285,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
 
 
 def _by_length(length: Tensor, longest: int) -> tuple[Tensor, Tensor, list[int]]:
-    """Return rows by decreasing length [N], flat indices of their steps in [T, N] [M], and rows per step [T]."""
+    """Return rows by decreasing length [N], flat indices [M] of their steps in [T, N], and rows per step [T]."""
     order = length.argsort(descending=True, stable=True)
     real = torch.arange(longest, device=length.device)[:, None] < length[order]  # [T, N]
     return order, real.flatten().nonzero()[:, 0], real.sum(1).tolist()
@@ -306,7 +306,7 @@ class Step:
     tokens: Tensor  # [N] w_t
     eps: Tensor  # [N, K, d] standard normal noise of proposals
     peek: Tensor  # [N, K, d] standard normal noise of possible next states
-    uniform: Tensor  # [N] chooses the surviving proposal, between 0 and 1
+    uniform: Tensor  # [N] number between 0 and 1 that chooses the surviving proposal
 
 
 def _normal(rng: Rng, numbers: Tensor, samples: int, like: Tensor) -> Tensor:
@@ -321,13 +321,13 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 
 def information(log_probs: Tensor) -> Tensor:
-    """Return the mutual information of tokens and noise in bits [*], given log-probabilities by noise [*, K, V]."""
+    """Return the mutual information [*] of tokens and noise in bits, given log-probabilities per sample [*, K, V]."""
     mean = (log_probs.logsumexp(-2) - log(log_probs.shape[-2])).clamp(max=0)
     return (entropy(mean) - entropy(log_probs).mean(-1)).clamp(min=0)
 
 
 def _by_halves(log_probs: Tensor) -> Tensor:
-    """Return the mean of the information estimates from both halves of the noise [*], which doubles their bias."""
+    """Return the mean [*] of the information estimates from both halves of the noise; halving doubles their bias."""
     half = log_probs.shape[-2] // 2
     return (information(log_probs[..., :half, :]) + information(log_probs[..., half:, :])) / 2
 

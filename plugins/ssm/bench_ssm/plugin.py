@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ FlowName: TypeAlias = Annotated[str, AfterValidator(_normalize)]
 
 
 class DeepSSMConfig(ModelConfig):
-    """Deep state space model: tokens depend on a latent trajectory, which depends on no token.
+    """Deep state space model: tokens depend on a latent trajectory, which does not depend on tokens.
 
     Schmidt and Hofmann, 2018, arXiv:1806.04550.
     """
@@ -52,21 +52,21 @@ class DeepSSMConfig(ModelConfig):
     generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or a composition such as 2xtril
     inference: FlowName | None = None  #: F_q; by default F_g if `shared`, and diag otherwise
     shared: bool = False  #: use the same flow, with the same weights, as F_g and F_q
-    inverse: bool | None = None  #: parametrize F_g by its inverse; by default if it is diag or tril
+    inverse: bool | None = None  #: parametrize F_g by its inverse; by default only if F_g is diag or tril
     delta: Annotated[float, BeforeValidator(_check_delta)] = 0.1  #: minimum absolute value of diagonal entries
     masks: tuple[int, ...] | None = None  #: coordinates kept by each layer of real-nvp; by default 2, ..., d - 1
-    fixed_side: bool = False  #: keep the first coordinates in every layer; by default the last in every second layer
+    fixed_side: bool = False  #: keep the first coordinates in every layer; default: alternate first and last
     samples: PositiveInt = 1  #: K, the number of proposals per step, of which one survives
-    bidirectional: bool = False  #: infer each step from the whole target; by default from the step to the end
+    bidirectional: bool = False  #: infer each step from the whole target; by default from this step to its end
     q_sees_state: bool = False  #: also infer each step from the previous state
     embedding: PositiveInt | None = None  #: size of the token embeddings for inference; by default `state`
     reader: PositiveInt = 64  #: units of the GRU that reads targets, in each direction
     posterior: PositiveInt = 64  #: units of the hidden layer between GRU and proposal
     steps: PositiveInt = 13  #: maximum number of tokens of a target, including EOS
-    trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, which all targets of a score share
-    information_draws: NonNegativeInt = 20  #: noise samples per mutual information; 0 disables it
+    trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
+    information_draws: NonNegativeInt = 20  #: noise samples per estimate of mutual information; 0 disables it
     positions: PositiveInt = 10  #: number of steps over which mutual information and entropy are averaged
-    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories behind both values in the training log; 0 for none
+    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories for logging these values in training; 0: no logging
     log_every: PositiveInt = 10  #: number of updates between logged values of mutual information and entropy
 
     @model_validator(mode="after")
@@ -110,7 +110,7 @@ class DeepSSMConfig(ModelConfig):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return the number of coordinates that each layer of real-nvp keeps; empty without such a flow."""
+        """Return how many coordinates each layer of real-nvp keeps; empty if neither flow is real-nvp."""
         if self.masks is not None:
             return self.masks
         flows = self.generative, self.inference or "diag"
@@ -120,7 +120,7 @@ class DeepSSMConfig(ModelConfig):
 class CharGRUConfig(ModelConfig):
     """Character GRU language model, the baseline for deep state space models (Schmidt and Hofmann, 2018).
 
-    The likelihood `trajectories` conditions on letters that the model sampled itself: it is not its own distribution.
+    The likelihood `trajectories` conditions on letters sampled from the model, so it defines another distribution.
     """
 
     name, target = "char-gru", "bench_ssm.char_gru:CharGRU"
@@ -129,10 +129,10 @@ class CharGRUConfig(ModelConfig):
     likelihoods = {"exact": Kind.EXACT, "trajectories": Kind.ESTIMATE}
     evaluation = {"trajectories"}
 
-    state: PositiveInt = 8  #: d, units of the GRU
+    state: PositiveInt = 8  #: d, the number of GRU units
     embedding: PositiveInt | None = None  #: size of letter embeddings; by default `state`
     steps: PositiveInt = 13  #: maximum number of tokens of a target scored by `trajectories`, including EOS
-    trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, which all targets of a score share
+    trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
 
     @model_validator(mode="after")
     def _fill_defaults(self) -> Self:

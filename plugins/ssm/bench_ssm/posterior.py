@@ -34,7 +34,7 @@ class Posterior(nn.Module):
         self.proposal = nn.Linear(config.posterior, 2 * config.state)
 
     def read(self, gold: Tensor, length: Tensor) -> Tensor:
-        """Return the hidden layer's projection of a_t [N, T, H]; the padding of targets [N, T] is read after them."""
+        """Return the hidden layer's projection of a_t [N, T, H]; padding is read after the tokens of a target."""
         backwards = _reverse(torch.arange(gold.shape[1], device=gold.device), length[:, None])
         tokens = self.embed(gold)
         backward, *forward = self.readers
@@ -43,7 +43,7 @@ class Posterior(nn.Module):
         return contexts
 
     def walk(self, gold: Tensor, length: Tensor, rows: Sequence[int], steps: Tensor, index: Tensor) -> Tensor:
-        """Return the same as `read` [M, H] for each step [M] and row `index` [M], by operations that vmap supports.
+        """Compute `read` [M, H] for each step [M] and row `index` [M], with operations that vmap supports.
 
         The first rows[t] rows take step t; entries are ordered by step.
         """
@@ -58,7 +58,7 @@ class Posterior(nn.Module):
         return contexts
 
     def forward(self, context: Tensor, state: Tensor, peek: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return mu and ln sigma [N, K, d] given possible next states `peek` [N, K, d]; without these, K is 1."""
+        """Return mu and ln sigma [N, K, d] given possible next states `peek` [N, K, d]; without `peek`, K is 1."""
         hidden = context[:, None]
         if self.state is not None:
             hidden = hidden + self.state(state)[:, None]

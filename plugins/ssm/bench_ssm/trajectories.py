@@ -1,9 +1,9 @@
 """P(w) as a mean over shared trajectories: P^(w) = 1/N sum_n prod_t P(w_t | h_t^n).
 
 Sorted targets form a trie, whose nodes are prefixes of targets. The probabilities of a node [N] are its parent's
-times those of a token, for as many trajectories at a time as fit into a CPU's cache. The last two tokens of targets
-are handled apart (few distinct pairs, since the last is EOS): the sum over trajectories is a matrix product of nodes
-and pairs if most nodes of a level continue with most pairs, and is computed target by target otherwise.
+times its token's, computed for as many trajectories at a time as fit into a CPU's cache. The last two tokens of
+targets are handled separately, as they form few distinct pairs (the last is EOS): the sum over trajectories is a
+matrix product of nodes and pairs if most nodes of a level continue with most pairs, else a sum for each target.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,23 +17,23 @@ from torch.nn.functional import pad
 
 TRIE_TARGETS = 4096  # maximum number of targets in a trie
 CPU_PRODUCTS = 2**19  # products of a level computed at a time on a CPU: 2 MiB in float32
-CROSS_RATIO = 8  # a matrix product of all nodes and all pairs may compute so many times the products that are needed
+CROSS_RATIO = 8  # maximum ratio of computed to needed products if all nodes are multiplied by all pairs
 
 
 @dataclass(frozen=True)
 class TrieLevel:
-    """The nodes of a trie with the same number of tokens, and the targets that end within two more tokens."""
+    """The nodes of a trie at one depth, and the targets that end within two more tokens."""
 
     parents: Tensor  # [M] index of each node's parent in the previous level
     tokens: Tensor  # [M] last token of each node
-    rows: Tensor  # [E] indices of the targets that end
-    nodes: Tensor  # [E] index of the node that each of them continues
-    endings: tuple[Tensor, Tensor]  # [P] distinct pairs of their last two tokens
+    rows: Tensor  # [E] indices of these targets
+    nodes: Tensor  # [E] index of the node that each target continues
+    endings: tuple[Tensor, Tensor]  # [P] distinct pairs of the last two tokens of targets
     pairs: Tensor  # [E] index of each target's pair
 
 
 def log_means(table: Tensor, gold: Tensor, length: Tensor, parts: Sequence[tuple[int, int]]) -> Tensor:
-    """Return ln P^(w) [P, W] in float64, from each of `parts`, ranges [start, end) of trajectories.
+    """Return ln P^(w) [P, W] in float64 for each of `parts`, which are ranges [start, end) of trajectories.
 
     `table` [T, V, N] has the log-probability of every token at every step of every trajectory. Targets are rows of
     `gold` [W, T'], of which the first `length` [W] >= 1 tokens count. Sums that under- or overflow are recomputed in
@@ -78,7 +78,7 @@ def _sums(probs: Tensor, gold: Tensor, length: Tensor, parts: Sequence[tuple[int
 
 
 def _trie(gold: Tensor, length: Tensor, none: int) -> Iterator[TrieLevel]:
-    """Yield the levels of sorted targets; the ending of a target of one token is this token and `none`."""
+    """Yield the levels of sorted targets; a target of one token ends with the pair of this token and `none`."""
     alive = torch.arange(len(gold), device=gold.device)  # indices of the targets that reach the level
     node = torch.zeros_like(alive)  # index of each target's node
     for size in range(max(1, gold.shape[1] - 1)):
@@ -121,7 +121,7 @@ def _add(sums: list[Tensor], levels: list[TrieLevel], probs: Tensor) -> None:
 
 
 def _in_log_space(table: Tensor, gold: Tensor, length: Tensor) -> Tensor:
-    """Return ln P^(w) [W] by sums of log-probabilities in float64."""
+    """Return ln P^(w) [W], computed from sums of log-probabilities in float64."""
     results = []
     rows = max(1, 2**22 // table.shape[2])
     for words, sizes in zip(torch.split(gold, rows), torch.split(length, rows), strict=True):

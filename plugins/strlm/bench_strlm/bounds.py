@@ -6,17 +6,17 @@ They are functions of numbers, not of models.
 from decimal import Decimal, localcontext
 from math import ceil, exp, expm1, floor, inf, log, log1p
 
-RESOLUTION = 2.0**-52  #: of random numbers, which have 52 bits; a sample's probability is off by at most this
+RESOLUTION = 2.0**-52  #: of random numbers with 52 bits; sampled probabilities are off by at most this
 UNIT_ROUNDOFF = Decimal(2) ** -53  # largest relative error of an operation in float64
-NEVER = 2**63  # more steps than any decoding takes
+NEVER = 2**63  # more steps than decoding ever takes
 
 
 def greedy_steps(epsilon: float) -> int:
     """Return the step by which greedy decoding emits EOS (Theorem 4.2); NEVER if rounding can prevent it.
 
     This is ceil(B) with B = -log 2 / log(1 - epsilon), or one step more if log alpha is so close to -log 2 that
-    rounding decides. In float64, the sum of n terms log(1 - epsilon) has an error of up to n UNIT_ROUNDOFF, and
-    log(1 - alpha) one far below 8 UNIT_ROUNDOFF.
+    rounding decides. In float64, the sum of n terms log(1 - epsilon) has an error of up to n UNIT_ROUNDOFF; the error
+    of log(1 - alpha) is far below 8 UNIT_ROUNDOFF.
     """
     with localcontext(prec=400):
         lost = -(1 - Decimal(epsilon)).ln() - UNIT_ROUNDOFF
@@ -24,12 +24,12 @@ def greedy_steps(epsilon: float) -> int:
 
 
 def min_stop(epsilon: float, step: int) -> float:
-    """Return 1 - (1 - epsilon)^step, which p(EOS) exceeds at step 1, 2, ..."""
+    """Return 1 - (1 - epsilon)^step, the lower bound on p(EOS) at a step counted from 1."""
     return -expm1(step * log1p(-epsilon))
 
 
 def log_no_stop(epsilon: float, steps: int, first: int = 1, rounding: float = 0.0) -> float:
-    """Return a bound on log P(no EOS in `steps` tokens) of sampling, with EOS among the candidates from step `first`.
+    """Return a bound on log P(no EOS in `steps` tokens) if EOS is a candidate for sampling from step `first` on.
 
     At step n, the probability of another token is at most (1 - epsilon)^n (1 + rounding) + RESOLUTION.
     """
@@ -38,13 +38,13 @@ def log_no_stop(epsilon: float, steps: int, first: int = 1, rounding: float = 0.
 
 
 def log_no_stop_from(log_stop: float, steps: int) -> float:
-    """Return a bound on log P(no EOS in `steps` tokens) of sampling, if p(EOS) is always at least exp(log_stop)."""
+    """Return a bound on log P(no EOS in `steps` sampled tokens) if p(EOS) is always at least exp(log_stop)."""
     chance = exp(log_stop) - RESOLUTION
     return steps * log1p(-chance) if chance > 0 else 0.0
 
 
 def format_exp(log_number: float, up: bool) -> str:
-    """Format exp(log_number) with two digits, rounded `up` or down; even beyond the range of floats: `3.2e-489`."""
+    """Format exp(log_number) with two digits, rounded `up` or down, even outside the range of floats: `3.2e-489`."""
     if log_number == -inf:
         return "0"
     exponent = log_number / log(10)

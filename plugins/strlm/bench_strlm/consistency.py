@@ -41,7 +41,7 @@ class Consistency(Probe):
     config: ConsistencyConfig
 
     def ask(self, model: Model, decoder: DecoderConfig | None, batches: Iterable[Batch]) -> Finding:
-        assert decoder is not None  # the Config has `with_decoder`
+        assert decoder is not None  # the Config sets `with_decoder`
         return Finding(statements=(self.statement(model, decoder, batches),))
 
     def statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
@@ -50,7 +50,7 @@ class Consistency(Probe):
         return statement if statement.holds else replace(statement, bound="", promises=None)
 
     def _statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
-        """Return what follows if all premises hold."""
+        """Return the statement that follows if all premises hold."""
         plain = (  # subclasses may step or sample differently
             isinstance(model, RecurrentLM)
             and type(model) in (RecurrentLM, Construction)
@@ -58,7 +58,7 @@ class Consistency(Probe):
         )
         if not isinstance(model, Stepper) or not (plain or isinstance(model, SelfTerminatingLM)):
             return Statement("", "no theorem covers this kind of model")
-        if isinstance(decoder, StepwiseConfig) and decoder.processors:  # which may exclude EOS
+        if isinstance(decoder, StepwiseConfig) and decoder.processors:  # processors may exclude EOS
             return HAS_PROCESSORS
         budget = TokenBudget.of(model, batches, min(self.config.limit, decoder.max_tokens))
         if budget is None:
@@ -112,10 +112,10 @@ def _probabilistic(theorem: str, premises: tuple[Premise, ...], log_bound: float
 
 
 def last_step(epsilon: float, decoder: DecoderConfig) -> int | None:
-    """Return the step by which a search with a self-terminating model ends; None if none is proven.
+    """Return the step by which a search with a self-terminating model ends; None if no step is proven.
 
-    Covers the beams of Definition A.2, in which a hypothesis ends at every step from greedy decoding's last step on.
-    A beam that does not count EOS is excluded, as it passes over the output that is EOS alone.
+    This covers the beams of Definition A.2, in which a hypothesis ends at every step from greedy decoding's last step
+    on. A beam that does not count EOS is excluded, because it avoids the output that consists of EOS alone.
     """
     if type(decoder) is GreedyConfig:
         return bounds.greedy_steps(epsilon)
@@ -127,10 +127,10 @@ def last_step(epsilon: float, decoder: DecoderConfig) -> int | None:
 
 
 def first_bounded_step(epsilon: float, decoder: DecoderConfig) -> int | None:
-    """Return the step from which sampling emits EOS with at least the p(EOS) of a self-terminating model, or None.
+    """Return the step from which sampling emits EOS with at least its probability in the model; None if unproven.
 
     This is 1 for ancestral and consistent sampling at temperature 1; otherwise, the step at which p(EOS) exceeds 1/2:
-    EOS is then in every set, and a temperature below 1 only increases p(EOS). No theorem covers temperatures above 1.
+    EOS is then a candidate, and a temperature below 1 only increases p(EOS). No theorem covers temperatures above 1.
     """
     if type(decoder) is AncestralConfig:
         return 1
@@ -143,9 +143,9 @@ def first_bounded_step(epsilon: float, decoder: DecoderConfig) -> int | None:
 def sampling_theorem(decoder: DecoderConfig, tokens: int) -> str | None:
     """Return the theorem or lemma that covers sampling from a bounded softmax; None if EOS may be excluded.
 
-    Theorem 4.1 assumes temperature 1, where a set with EOS gives it at least its probability in the model. At other
-    temperatures that may be less: Lemma 3.2 then bounds the softmax of the scaled logits, and a set with EOS gives it
-    at least that.
+    Theorem 4.1 assumes temperature 1: if EOS is a candidate, its probability is then at least its probability in the
+    model. At other temperatures it may be lower; Lemma 3.2 then bounds p(EOS) in the softmax of the scaled logits,
+    and if EOS is a candidate, its probability is at least this p(EOS).
     """
     if type(decoder) not in (AncestralConfig, *SAMPLERS):
         return None

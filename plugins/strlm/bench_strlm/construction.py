@@ -1,4 +1,4 @@
-"""The recurrent network with fixed weights in the proof of Theorem 3.4 (Welleck et al., 2020)."""
+"""The recurrent network with fixed weights from the proof of Theorem 3.4 (Welleck et al., 2020)."""
 
 import torch
 from torch import nn
@@ -9,13 +9,13 @@ from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.plugin import ConstructionConfig
 
 TOP = 2  # number of top units, shared by all tokens
-TOP_START, STOP_START, WORD_START = 0.5, 0.9, 0.1  # units after EOS, the first token of every prompt
+TOP_START, STOP_START, WORD_START = 0.5, 0.9, 0.1  # values of units after EOS, the first token of every prompt
 
 
 class Construction(RecurrentLM):
-    """A network whose units h = (top | slot of each token) become tanh(blockdiag(W, I) h + (0 | one-hot y)).
+    """A network that updates its units h = (top | slot of each token) to tanh(blockdiag(W, I) h + (0 | one-hot y)).
 
-    The logit of a word is its slot plus `sight` times the sum of the top units; for EOS, this term is subtracted.
+    The logit of a word is its slot plus `sight` times the sum of the top units; for EOS, this product is subtracted.
     """
 
     def __init__(self, config: ConstructionConfig, info: TaskInfo) -> None:

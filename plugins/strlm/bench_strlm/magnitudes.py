@@ -16,20 +16,20 @@ BOUNDED = ("tanh", "gru", "lstm")  # cells whose hidden units lie between -1 and
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """Bounds on absolute values, in float64; NaN or infinite where nothing is proven."""
+    """Bounds on absolute values, in float64; NaN or infinite if nothing is proven."""
 
     units: Tensor  # [H] hidden units that the output layer reads
     largest: float  # maximum over all numbers that the model computes
 
     def fits(self, dtype: torch.dtype) -> bool:
-        """Return whether all are far below the largest number of a dtype, so that nothing overflows."""
+        """Return whether all bounds are far below the largest number of a dtype, so that nothing overflows."""
         return self.largest < torch.finfo(dtype).max / 8
 
 
 def magnitudes(model: RecurrentLM, logits: nn.Linear, tokens: int) -> Magnitudes:
     """Return bounds for a model that reads at most `tokens` tokens.
 
-    A GRU unit is an average of numbers between -1 and 1; rounding takes it beyond these by at most `slack`.
+    A GRU unit is an average of numbers between -1 and 1; rounding errors add at most `slack` to its magnitude.
     """
     slack = 8 * rounding(model) * tokens
     inputs, parts = _inputs(model), [torch.tensor([1.0 + tokens], dtype=torch.float64)]  # LSTM cells: 1 per token
@@ -47,21 +47,21 @@ def magnitudes(model: RecurrentLM, logits: nn.Linear, tokens: int) -> Magnitudes
 
 
 def logits_of(model: RecurrentLM) -> nn.Linear | None:
-    """Return the linear layer that computes the logits, the head or a part of it; None if there is none."""
+    """Return the linear layer that computes the logits (the head or a part of it), or None if the head has none."""
     layer = getattr(model.head, "logits", model.head)
     return layer if isinstance(layer, nn.Linear) else None
 
 
 def rounding(model: Model) -> float:
-    """Return the machine epsilon of the coarsest dtype of the weights, the distance from 1 to the next number."""
+    """Return the machine epsilon (the distance from 1 to the next number) of the coarsest dtype of the weights."""
     types = {weight.dtype for weight in model.parameters()} if isinstance(model, nn.Module) else {torch.float32}
     return max(torch.finfo(dtype).eps for dtype in types)
 
 
 def min_log_stop(logits: nn.Linear, units: Tensor, temperature: float = 1.0) -> float:
-    """Return a lower bound on log p(EOS), as computed by a softmax over units of at most `units` [H] (Lemma 3.2).
+    """Return a lower bound on the computed log p(EOS), for hidden units h with |h| <= `units` [H] (Lemma 3.2).
 
-    A word's logit exceeds that of EOS by at most |u_v - u_EOS| . units + c_v - c_EOS. The rounding error is
+    A word's logit exceeds the EOS logit by at most |u_v - u_EOS| . units + c_v - c_EOS. The rounding error is
     proportional to the logits: in float32, a sum of H products is off by up to H units in the last place.
     """
     weight, bias = logits.weight.double(), logits.bias.double()
@@ -81,7 +81,7 @@ def _inputs(model: RecurrentLM) -> Tensor:
 
 
 def _sums(weight: Tensor, bias: Tensor, inputs: Tensor) -> Tensor:
-    """Return the maximum absolute values of weight x + bias, including rounding, for |x| of at most `inputs`."""
+    """Return the maximum absolute values of weight x + bias, including rounding, for |x| <= `inputs`."""
     exact = weight.double().abs() @ inputs + bias.double().abs()
     return exact * (1 + 2 * (len(inputs) + 4) * torch.finfo(weight.dtype).eps)
 

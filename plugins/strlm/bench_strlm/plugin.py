@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ class Terminating(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     epsilon: float = Field(1e-3, gt=0, lt=1)  #: minimum share of p(continue) that is lost at every step
-    st_context: bool = False  #: whether steps that read the prompt count as well, not only those that generate tokens
+    st_context: bool = False  #: whether steps that read the prompt count, in addition to steps that generate tokens
 
 
 class SelfTerminatingRNNLMConfig(Terminating, RNNLMConfig):
@@ -42,8 +42,8 @@ class ConstructionConfig(ModelConfig):
     likelihoods = {"exact": Kind.EXACT}
     cites = ["welleck2020consistency"]
 
-    radius: PositiveFloat = 2.0  #: spectral radius of the top block; its units decay to 0 unless this exceeds 1
-    sight: PositiveFloat = 1.0  #: weight of the top units in logits; the EOS slot, which they oppose, starts at 0.9
+    radius: PositiveFloat = 2.0  #: spectral radius of the top block; its units decay to 0 unless the radius exceeds 1
+    sight: PositiveFloat = 1.0  #: weight of the top units in logits; subtracted for EOS, whose slot starts at 0.9
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:
         return asked[:1]

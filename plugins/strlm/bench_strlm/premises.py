@@ -21,15 +21,15 @@ SUM_TOLERANCE = 1e-3  # rounding error of the logarithm of a sum of probabilitie
 
 @dataclass(frozen=True)
 class TokenBudget:
-    """The number of tokens that every output of the decoded rows can have, and the rows with the longest prompts."""
+    """The number of tokens that every output can have, and the rows with the longest prompts."""
 
     longest: Batch  # ROWS rows, repeated if there are fewer
-    model_limit: int  # tokens that the model can generate after every prompt, given its positions
-    limit: int  # tokens that the decoder generates and the metric counts
+    model_limit: int  # number of tokens that the model's positions allow after every prompt
+    limit: int  # number of tokens that the decoder may generate and the metric counts
 
     @classmethod
     def of(cls, model: Stepper, batches: Iterable[Batch], limit: int) -> TokenBudget | None:
-        """Return the budget of a model for all rows; None without rows."""
+        """Return the budget of a model for all rows; None if there are no rows."""
         longest, least = None, sys.maxsize
         for batch in batches:
             limits = model.limit(batch)
@@ -60,7 +60,7 @@ class Rollouts:
     """The probabilities along random continuations of the longest prompts."""
 
     stop: Tensor  # [ROWS, steps] p(EOS)
-    sums_to_one: bool  # whether the probabilities of every step do
+    sums_to_one: bool  # whether the probabilities sum to 1 at every step
     vocab_size: int
 
     @classmethod
@@ -88,7 +88,7 @@ class Rollouts:
 
 
 def finite_premise(model: Model, budget: TokenBudget) -> Premise:
-    """Return the premise that all numbers are finite; for models that are not recurrent, only the weights."""
+    """Return the premise that all numbers are finite; if the model is not recurrent, only weights are checked."""
     logits = logits_of(model) if isinstance(model, RecurrentLM) else None
     if isinstance(model, RecurrentLM) and logits is not None:
         fits = magnitudes(model, logits, budget.inputs).fits(logits.weight.dtype)

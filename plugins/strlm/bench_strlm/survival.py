@@ -1,11 +1,11 @@
 """The self-terminating distribution in log space (Welleck et al., 2020, arXiv:2002.02492, Definition 4.3).
 
-With a_n the logit of EOS at the prediction of token n:
+Let a_n be the logit of EOS when token n is predicted:
 
     log alpha_n = sum over m <= n of log(1 - eps) + log sigmoid(a_m)
     log p_n(EOS) = log(1 - alpha_n)        log p_n(v) = log alpha_n + log softmax over the other tokens
 
-The definition omits the bias in a_n; the proof of Theorem 4.2, the authors' code and this one include it.
+The definition omits the bias in a_n; the proof of Theorem 4.2, the authors' code and this code include it.
 """
 
 from abc import abstractmethod
@@ -46,7 +46,7 @@ class SelfTerminating(Head[Survival]):
 
     @abstractmethod
     def costs(self, states: Tensor, targets: Tensor) -> Tensor:
-        """Return -log softmax of `targets` [M] among all tokens but EOS, the first, given `states` [M, H]."""
+        """Return -log softmax of `targets` [M] over all tokens except EOS (token 0), given `states` [M, H]."""
 
     def start(self, prefix: Tensor) -> Survival:
         log_alpha = prefix.new_zeros(len(prefix), dtype=torch.float64)
@@ -74,13 +74,13 @@ class SelfTerminatingLM:
 def survive(stop: Tensor, past: Tensor, epsilon: float) -> Tensor:
     """Return log alpha at K further steps [N, K], given EOS logits `stop` [N, K] and log alpha `past` [N].
 
-    It is float64: rounding to float32 after each of many steps would lose a small epsilon, and its bound.
+    The result is float64: rounding to float32 at each of many steps would lose a small epsilon, and thus the bound.
     """
     return past[:, None] + (log1p(-epsilon) + logsigmoid(stop.double())).cumsum(1)
 
 
 def self_terminating(logits: Tensor, past: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities [N, K, V] given logits [N, K, V], and log alpha after the last step [N].
+    """Return log-probabilities [N, K, V] and log alpha after the last step [N], given logits [N, K, V].
 
     Without gradients, `logits` are overwritten, which saves a copy at every step of decoding.
     """

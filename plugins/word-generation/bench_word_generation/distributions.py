@@ -1,4 +1,4 @@
-"""The empirical distribution of words in each split."""
+"""The empirical word distribution of each split."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Distributions:
     """Word types and their counts in each split."""
 
     words: Sequence[str]
-    counts: Mapping[Split, NDArray[np.int64]]  # [W] each
+    counts: Mapping[Split, NDArray[np.int64]]  # [W] per split
 
     @classmethod
     def of(cls, info: TaskInfo, part: str) -> Distributions:
-        """Read them from the info of a task; raise SuiteError if it has none."""
+        """Read the distributions from a task's info; raise SuiteError if it has none."""
         try:
             words, word_counts = info.extras["words"], info.extras["word_counts"]
             counts = {split: np.array(word_counts[split], np.int64) for split in SPLITS}
@@ -46,7 +46,7 @@ class Distributions:
         return probs
 
     def count_scored(self, example: int) -> int:
-        """Return the number of types scored with an example: those of its split, and for test also those of train."""
+        """Return how many types are scored with an example: the types of its split and, for test, also of train."""
         split = SPLITS[min(example // len(self.words), len(SPLITS) - 1)]
         counts = self.counts[split] + (self.counts["train"] if split == "test" else 0)
         return int((counts > 0).sum())

@@ -1,6 +1,6 @@
 """The word generation task: generate words without a source or prompt.
 
-It is not a `SequenceTask`: training rows are sampled in each epoch, and rows to decode are not examples.
+It is not a `SequenceTask`, because training rows are sampled in each epoch, and rows to decode are not examples.
 """
 
 import json
@@ -19,7 +19,7 @@ from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.word_counts import count
 
 STOP_NAME = "<stop>"
-TRAIN_ROWS_PER_VALID_ROW = 10  # in an epoch
+TRAIN_ROWS_PER_VALID_ROW = 10  # rows of train in an epoch, per row of valid
 
 
 class WordGeneration(Task):
@@ -27,8 +27,8 @@ class WordGeneration(Task):
 
     Training rows are words sampled by their training counts; without an rng, they are evenly spaced quantiles of the
     distribution. Rows to score are the types of a split, weighted by their counts; test also has the types of train,
-    with weight 0 if they are not in test, so that one scoring gives the cross-entropies against both. With W types,
-    the id of type w is w in train, w + W in valid, and w + 2 W in test. Rows to decode are empty.
+    with weight 0 if they are not in test, so that a single pass gives the cross-entropies against both splits. With W
+    types, the id of type w is w in train, w + W in valid, and w + 2 W in test. Rows to decode are empty.
     """
 
     config: WordGenerationConfig
@@ -80,7 +80,7 @@ class WordGeneration(Task):
             )
 
     def _sample_types(self, counts: Counts, split: Split, rng: Rng | None) -> Numbers:
-        """Return the types of an epoch's rows [R]."""
+        """Return the types [R] of an epoch's rows."""
         ends = counts.cumsum()
         limit = self.config.epoch if split == "train" else max(1, self.config.epoch // TRAIN_ROWS_PER_VALID_ROW)
         number = min(limit, int(ends[-1]))
@@ -102,7 +102,7 @@ class WordGeneration(Task):
         return "".join([vocabulary[token] for token in tokens])
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return no references for each of the rows to decode."""
+        """Return an empty list of references for each row to decode."""
         return {number: [] for number in range(self._metadata["samples"])}
 
     @cached_property

@@ -5,11 +5,11 @@ from bench_word_generation.lexicon import make_splits
 from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.word_counts import count, files
 
-MAX_BYTES = 10_000_000  #: maximum size of a text, which is counted in memory
+MAX_BYTES = 10_000_000  #: maximum size of an inspected text, whose words are counted in memory
 
 
 def inspect(config: WordGenerationConfig, inspection: Inspection) -> None:
-    """Report errors in a list or text, and splits without words; generated texts have enough words."""
+    """Report errors in a list or text, and splits without words; generated texts are not checked."""
     paths = files(config.corpus, inspection.data)
     if not paths or not inspection.are_small(paths):
         return

@@ -11,10 +11,10 @@ from bench_word_generation.plugin import KnownWordsConfig
 
 
 class KnownWords(Additive[float]):
-    """Share of the best hypotheses that are words of the corpus; truncated outputs are not.
+    """Share of the best hypotheses that are words of the corpus; truncated outputs do not count as words.
 
-    With `unique`, the number of distinct such words in the cell, divided by the number of outputs: if a word was
-    generated k times, each of these outputs counts 1 / k, also when outputs are resampled.
+    With `unique`, the number of distinct words of the corpus among the outputs, divided by the number of outputs: if
+    a word was generated k times, each of these outputs counts 1 / k, even when outputs are resampled.
     """
 
     label = "Known words"
@@ -35,7 +35,7 @@ class KnownWords(Additive[float]):
         return prepared
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
-        """Yield 1 for each known word, with `unique` divided by its number of outputs, and 0 for other outputs."""
+        """Yield 0 for unknown words, and 1 for known words; `unique` divides it by the number of equal outputs."""
         counts = Counter(filter(None, map(self._known_word, predictions))) if self.config.unique else None
         for word in map(self._known_word, predictions):
             yield 0.0 if word is None else 1.0 if counts is None else 1 / counts[word]

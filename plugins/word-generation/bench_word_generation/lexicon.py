@@ -16,7 +16,7 @@ from bench_word_generation.word_counts import WordCounts, entry
 
 Counts: TypeAlias = NDArray[np.int64]
 
-MAX_TOKENS = 2**53  # exactly counted in float64
+MAX_TOKENS = 2**53  # number of tokens that can be counted exactly in float64
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Lexicon:
 def lexicon(corpus: WordCounts, config: WordGenerationConfig) -> Lexicon:
     """Return the words selected by the settings; words of equal frequency are sorted by characters.
 
-    Words are normalized to NFC, so that letters are single characters, and lower-cased; counts of equal words are
-    added. Raises DataError if no word is selected, or for a word that `outside: error` forbids.
+    Words are normalized to NFC, so that letters are single characters, and lower-cased with `lowercase`; counts of
+    equal words are added. Raises DataError if no word is selected, or for a word that `outside: error` forbids.
     """
     counts = _fold_counts(corpus.counts, config.lowercase)
     of_letters = str.isalpha if config.alphabet is None else set(config.alphabet).issuperset
@@ -65,7 +65,7 @@ def _fold(word: str, lowercase: bool) -> str:
 
 
 def _outside_message(corpus: WordCounts, config: WordGenerationConfig, words: list[str]) -> str:
-    """Return the error message for words with characters outside of the alphabet, with the place of the first."""
+    """Return the error message for words with characters outside the alphabet, with the place of the first word."""
     word, others = words[0], ""
     if more := len(words) - 1:
         others = f", like {more:,} other word{'' if more == 1 else 's'}"
@@ -106,7 +106,7 @@ def divide(counts: Counts, config: WordGenerationConfig) -> dict[Split, Counts]:
 
     Each token goes to test with probability `config.test`, and otherwise to valid with probability `config.valid`, so
     any split may lack a rare type. In the vocabulary split, test has all tokens of a uniformly sampled share of the
-    types, and no others.
+    types, and no tokens of other types.
     """
     if config.split == "vocabulary":
         order = _generator(config.seed, "types").permutation(len(counts))

@@ -28,7 +28,7 @@ from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, W
 class ScoredWords(Additive[list[float]]):
     """A sum over scored words, weighted by their probability in the corpus."""
 
-    #: `whole` for all types of a split; `sample` if only some of them were scored.
+    #: `whole` if all types of a split were scored; `sample` if only some types were scored.
     population: ClassVar[Literal["sample", "whole"]] = "whole"
     config: ScoredWordsConfig
     words: Distributions | None = None
@@ -45,7 +45,7 @@ class ScoredWords(Additive[list[float]]):
         )
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric with words and their counts; raise SuiteError if the task has none."""
+        """Return the metric with words and their counts; raise SuiteError if the task has no word counts."""
         prepared = copy(self)
         prepared.words = Distributions.of(info, self.config.name)
         if 0 < len(references) < prepared.words.count_scored(min(references, default=0)):
@@ -53,7 +53,7 @@ class ScoredWords(Additive[list[float]]):
         return prepared
 
     def _weigh(self, predictions: Sequence[Prediction]) -> tuple[Floats, Floats]:
-        """Return the probability of each word in the corpus, and its log-probability under the model [N]."""
+        """Return the probability [N] of each word in the corpus, and its log-probability [N] under the model."""
         assert self.words is not None, "call `prepare` first"
         ids = np.fromiter((prediction.id for prediction in predictions), np.int64)
         splits, types = np.divmod(ids, len(self.words.words))
@@ -84,7 +84,7 @@ class ScoredWords(Additive[list[float]]):
         return reference
 
     def _log_prob(self, prediction: Prediction) -> float:
-        """Return the log-probability of a word, or the setting's `value` of its score; NaN without a score."""
+        """Return the log-probability of a word, or the reported value that `value` names; NaN without a score."""
         name = self.config.value
         if name is None:
             return nan if prediction.target_log_prob is None else prediction.target_log_prob
@@ -97,15 +97,15 @@ class ScoredWords(Additive[list[float]]):
         return prediction.values[name]
 
     def _is_covered(self, log_probs: Floats) -> NDArray[np.bool_]:
-        """Return which words are not omitted [N]."""
+        """Return whether each word is not omitted [N]."""
         return log_probs > -inf if self.config.floor is None else log_probs >= self.config.floor
 
 
 class WordCrossEntropy(ScoredWords):
     """H[P, P^] = -sum_w P(w) ln P^(w) / sum_w P(w), with sums over the words that the model does not omit.
 
-    Infinite if it omits all. The excess subtracts -sum_w P(w) ln P(w) / sum_w P(w) over the same words, which is the
-    entropy of P if none is omitted.
+    It is infinite if all words are omitted. The excess subtracts -sum_w P(w) ln P(w) / sum_w P(w) over the same
+    words, which is the entropy of P if no word is omitted.
     """
 
     label = "Cross-entropy"
@@ -120,10 +120,10 @@ class WordCrossEntropy(ScoredWords):
         self.signature += f"|excess:{'yes' if config.excess else 'no'}"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
-        """Yield for each word its probability, the same or 0 if it is omitted, and its cost times that.
+        """Yield each word's probability, its weight (the probability, or 0 if omitted), and its weighted cost.
 
-        For estimates from samples shared by all words, add the costs from subsets of the samples [5] and from all
-        samples [1]; for estimates from independent samples, add the variance of the cost [1].
+        For estimates from samples shared by all words, append the costs from subsets of the samples [5] and from all
+        samples [1]; for estimates from independent samples, append the variance of the cost [1].
         """
         probs, log_probs = self._weigh(predictions)
         covered = self._is_covered(log_probs) & (probs > 0)
@@ -139,7 +139,7 @@ class WordCrossEntropy(ScoredWords):
             yield [prob, weight, cost, *estimates, *([by_all] if estimates else variance)]
 
     def _costs(self, baseline: Any, log_probs: Any, share: Any) -> Any:
-        """Return the costs of words, times their shares."""
+        """Return the costs of words, multiplied by their shares."""
         return (baseline - log_probs) * share / (log(2) if self.config.unit == "bits" else 1)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
@@ -154,7 +154,7 @@ class WordCrossEntropy(ScoredWords):
     def error(self, parts: Sequence[list[float]]) -> float:
         """Return the error of the model's score; for another reported value, also its difference from the score.
 
-        0 for exact scores, and if all words are omitted.
+        It is 0 for exact scores, and if all words are omitted.
         """
         sums, examples = self.sums(parts), len(parts)
         if len(sums) < 4 or not sums[1]:
@@ -167,7 +167,7 @@ class WordCrossEntropy(ScoredWords):
 
 
 class OmittedMass(ScoredWords):
-    """The sum of P(w) over the words that the model omits, divided by that over all words."""
+    """The sum of P(w) over the words that the model omits, divided by the sum over all words."""
 
     label = "Omitted mass"
     better, unit, digits = -1, "", 4
@@ -175,7 +175,7 @@ class OmittedMass(ScoredWords):
     may_be_nan = True
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
-        """Yield the probability of each word, the same or 0 if not omitted, and the latter by subsets of samples."""
+        """Yield each word's probability, its omitted probability, and the latter by subsets of samples."""
         probs, log_probs = self._weigh(predictions)
         columns = np.stack([probs, probs * ~self._is_covered(log_probs)], 1).tolist()
         rows = zip(predictions, columns, strict=True)

@@ -23,13 +23,13 @@ OUTPUTS_PER_CHUNK = 10_000
 
 @dataclass(frozen=True)
 class NgramLevel:
-    """N-grams of one length, and their contexts."""
+    """N-grams of the same length, and their contexts."""
 
     grams: Numbers  # [G] keys of n-grams, ascending
     counts: Floats  # [G]
     contexts: Numbers  # [C] keys of contexts, ascending
     totals: Floats  # [C] n(u), the count of a context
-    kinds: Numbers  # [C] N1(u), the number of distinct symbols after it
+    kinds: Numbers  # [C] N1(u), the number of distinct symbols after u
 
     @classmethod
     def of(cls, keys: Numbers, weights: Floats, base: int) -> NgramLevel:
@@ -41,14 +41,14 @@ class NgramLevel:
         return cls(grams, counts, contexts, np.add.reduceat(counts, first), kinds)
 
     def refine(self, probs: Floats, keys: Numbers, base: int) -> Floats:
-        """Return the probabilities of the predicted symbols, given those after contexts one symbol shorter [M]."""
+        """Return the probabilities [M] of predicted symbols, given `probs` [M] after the next shorter contexts."""
         counts, _ = _look_up(self.grams, keys, self.counts, self.counts)
         totals, kinds = _look_up(self.contexts, keys // base, self.totals, self.kinds)
         return np.where(totals > 0, (counts + kinds * probs) / np.maximum(totals + kinds, 1), probs)
 
 
 def _look_up(table: Numbers, keys: Numbers, *columns: Numbers) -> tuple[Numbers, ...]:
-    """Return the entries of columns for keys, 0 for keys that are not in the table."""
+    """Return the entries of columns for keys; 0 for keys that are not in the table."""
     if not len(table):  # no word is long enough
         return tuple(np.zeros(len(keys)) for _ in columns)
     places = np.minimum(table.searchsorted(keys), len(table) - 1)
@@ -59,8 +59,8 @@ def _look_up(table: Numbers, keys: Numbers, *columns: Numbers) -> tuple[Numbers,
 class WittenBell:
     """p(c | u) = (n(u, c) + N1(u) p(c | u')) / (n(u) + N1(u)), where u' is u without its oldest symbol.
 
-    Interpolated down to 1 / V over letters and EOS (Witten and Bell, 1991, method C). A boundary precedes each word;
-    it is never predicted, and no context extends beyond it. Unseen contexts change nothing.
+    The shortest context is interpolated with 1 / V over letters and EOS (Witten and Bell, 1991, method C). A boundary
+    precedes each word; it is never predicted, and contexts do not extend beyond it. Unseen contexts change nothing.
     """
 
     def __init__(
@@ -83,21 +83,21 @@ class WittenBell:
         return np.bincount(rows, costs, len(words)).astype(np.float64)
 
     def _flatten(self, words: Sequence[Sequence[int]]) -> tuple[Numbers, Numbers, Numbers]:
-        """Return all symbols with a boundary before each word, their positions within words, and word indices."""
+        """Return all symbols (with a boundary before each word), their positions in words, and their word indices."""
         lengths = np.array([len(word) + 1 for word in words], np.int64)
         flat = np.array([symbol for word in words for symbol in (self.symbols, *word)], np.int64)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         return flat, np.arange(len(flat)) - (lengths.cumsum() - lengths)[rows], rows
 
     def _keys(self, flat: Numbers, places: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-        """Yield for each context length the positions that have such a context, and the keys of their n-grams."""
+        """Yield, for each context length, the positions with a context of this length, and their n-gram keys."""
         for length in range(self.order):
             at = np.flatnonzero(places >= max(1, length))
             yield at, sum(flat[at - back] * self.base**back for back in range(length + 1))
 
 
 class NGramPerplexity(Additive[list[float]]):
-    """exp(-sum of ln p / number of symbols) of the best hypotheses, including EOS if they have one."""
+    """exp(-sum of ln p / number of symbols) of the best hypotheses; finished hypotheses include EOS."""
 
     label = "n-gram perplexity"
     better, unit, scale = -1, "", "log"

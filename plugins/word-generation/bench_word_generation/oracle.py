@@ -1,4 +1,4 @@
-"""The oracle: the empirical distribution of a corpus, as a model."""
+"""The oracle: a model that is the empirical distribution of a corpus."""
 
 from functools import cached_property
 from math import inf, log
@@ -12,7 +12,7 @@ from bench_word_generation.plugin import WordOracleConfig
 
 
 class WordOracle(nn.Module, Sampler, Scorer):
-    """The empirical P(w) of a split, 0 for words that it lacks; the prompt has no effect.
+    """The empirical P(w) of a split, which is 0 for words outside of the split; the prompt has no effect.
 
     There is nothing to learn: the only weight, which training requires, has no effect.
     """

@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping
 from math import inf
@@ -14,7 +14,7 @@ from bench_word_generation import word_counts
 from bench_word_generation.settings import Corpus
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
-Tokens: TypeAlias = Annotated[int, Field(gt=0, lt=2**53)]  # exactly counted in float64
+Tokens: TypeAlias = Annotated[int, Field(gt=0, lt=2**53)]  # can be counted exactly in float64
 
 
 class WordGenerationConfig(TaskConfig):
@@ -25,20 +25,20 @@ class WordGenerationConfig(TaskConfig):
     cites = ["schmidt2018"]
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, or a list of words and counts
-    alphabet: str | None = ascii_lowercase  #: characters of words; None for all letters that occur
-    outside: Literal["drop", "error"] = "drop"  #: whether words with other characters are excluded, or an error
-    lowercase: bool = True  #: whether words are lower-cased, and their counts added
-    shortest: PositiveInt = 2  #: minimum letters per word; shorter words are excluded
-    longest: PositiveInt = 12  #: maximum letters per word; longer words are excluded
-    min_count: PositiveInt = 10  #: minimum occurrences of a word
-    types: PositiveInt | None = None  #: maximum number of words, the most frequent ones
-    tokens: Tokens | None = None  #: size of a corpus sampled from the counts; by default the counts are used directly
+    alphabet: str | None = ascii_lowercase  #: characters of words; null: all letters that occur
+    outside: Literal["drop", "error"] = "drop"  #: whether words with other characters are excluded, or raise an error
+    lowercase: bool = True  #: whether words are lower-cased, which adds the counts of equal words
+    shortest: PositiveInt = 2  #: minimum number of letters per word; shorter words are excluded
+    longest: PositiveInt = 12  #: maximum number of letters per word; longer words are excluded
+    min_count: PositiveInt = 10  #: minimum number of occurrences of a word
+    types: PositiveInt | None = None  #: maximum number of types; the most frequent types are selected
+    tokens: Tokens | None = None  #: size of a corpus sampled from the counts; by default, counts are used directly
     split: Literal["standard", "vocabulary"] = "standard"  #: whether test has a share of the tokens, or of the types
-    test: Share = 0.1  #: share of test
-    valid: Share = 0.02  #: share of valid in the tokens that are not in test
+    test: Share = 0.1  #: share of the test split
+    valid: Share = 0.02  #: share of valid among the tokens that are not in test
     seed: NonNegativeInt = 0  #: seed of the splits and of the sampled corpus
-    epoch: PositiveInt = 100_000  #: words sampled per training epoch, at most the number of tokens
-    samples: PositiveInt | None = None  #: rows to decode; by default determined by `unique`
+    epoch: PositiveInt = 100_000  #: number of words sampled per training epoch, at most the number of tokens
+    samples: PositiveInt | None = None  #: number of rows to decode; by default determined by `unique`
     unique: Share = 0.27  #: expected share of distinct words in `samples` words of the training distribution
 
     @model_validator(mode="after")
@@ -59,7 +59,7 @@ class WordGenerationConfig(TaskConfig):
         return self
 
     def at(self, split: str | None) -> Self:
-        """Return the Config that a split depends on; for None, that of trainings, without rows to decode."""
+        """Return the Config that a split, or training (None), depends on; training has no rows to decode."""
         unread = ("samples", "unique") if split is None else () if split == "train" else ("epoch",)
         return self.model_copy(update={name: type(self).model_fields[name].default for name in unread})
 
@@ -73,25 +73,25 @@ class WordGenerationConfig(TaskConfig):
 
 
 class WordOracleConfig(ModelConfig):
-    """The word frequencies of a split as a model, which no model of these words can outperform."""
+    """A model that uses the word frequencies of a split; no model of these words can outperform it."""
 
     name, target = "word-oracle", "bench_word_generation.oracle:WordOracle"
     capabilities = {Sampler, Scorer}
     likelihoods = {"exact": Kind.EXACT}
     cites = ["schmidt2018"]
 
-    of: Literal["train", "test"] = "train"  #: the split
+    of: Literal["train", "test"] = "train"  #: split whose word frequencies are used
 
 
 class ScoredWordsConfig(MetricConfig):
-    """The base Config of metrics of scored words."""
+    """Base Config of metrics of scored words."""
 
     needs = Scorer
     cites = ["schmidt2018"]
 
-    by: str | None = None  #: likelihood, by default the model's first
-    against: Literal["train", "valid", "test"] | None = None  #: split of the word counts, by default the scored one
-    value: str | None = None  #: another log-probability that the model reports, used instead of its score
+    by: str | None = None  #: likelihood, by default the model's first likelihood
+    against: Literal["train", "valid", "test"] | None = None  #: split of the word counts, by default the scored split
+    value: str | None = None  #: reported log-probability that is used instead of the model's score
     floor: Annotated[float, Field(lt=0)] | None = None  #: words with a lower log-probability (nats) are omitted
 
     def exempt(self) -> Mapping[str, str]:
@@ -111,20 +111,20 @@ class WordCrossEntropyConfig(ScoredWordsConfig):
 
 
 class OmittedMassConfig(ScoredWordsConfig):
-    """Share of the tokens whose words have probability 0, or less than a floor."""
+    """Share of the tokens whose words have probability 0, or a probability below a floor."""
 
     name, target = "omitted-mass", "bench_word_generation.likelihood:OmittedMass"
     range = 0, 1
 
 
 class KnownWordsConfig(MetricConfig):
-    """Share of outputs that are words of the corpus, or number of distinct such words divided by that of outputs."""
+    """Share of outputs that are corpus words, or number of distinct corpus words divided by number of outputs."""
 
     name, target = "known-words", "bench_word_generation.known_words:KnownWords"
     range = 0, 1
     cites = ["schmidt2018"]
 
-    of: Literal["train", "valid", "test", "all"] = "train"  #: the splits with the words
+    of: Literal["train", "valid", "test", "all"] = "train"  #: splits whose words are known
     unique: bool = False  #: count each word once
 
 
@@ -135,8 +135,8 @@ class NGramPerplexityConfig(MetricConfig):
     range = 1, inf
     cites = ["witten1991", "schmidt2018"]
 
-    n: PositiveInt = 3  #: letters of an n-gram
-    of: Literal["train", "valid", "test", "all"] = "all"  #: the splits whose tokens are counted
+    n: PositiveInt = 3  #: number of letters of an n-gram
+    of: Literal["train", "valid", "test", "all"] = "all"  #: splits whose tokens are counted
 
 
 class MutualInformationConfig(MetricConfig):
@@ -147,7 +147,7 @@ class MutualInformationConfig(MetricConfig):
     cites = ["schmidt2018"]
 
     position: PositiveInt | None = None  #: t, from 1; by default the mean over positions
-    until_stop: bool = False  #: average over the positions up to the end of each output, instead of all
+    until_stop: bool = False  #: average over the positions up to the end of each output, instead of all positions
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:

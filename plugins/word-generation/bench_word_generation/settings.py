@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 from bench_core import Settings
 from bench_language_modeling.api import Corpus as TextCorpus
 
-FOLDER = "word-frequency"  #: folder of the data directory
-LISTS = ("count_1w.txt.gz", "en_50k.txt")  #: files of the folder
+FOLDER = "word-frequency"  #: folder in the data directory
+LISTS = ("count_1w.txt.gz", "en_50k.txt")  #: files in this folder
 
 
 def _resolve(file: Path) -> Path:

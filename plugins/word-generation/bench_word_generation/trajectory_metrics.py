@@ -1,4 +1,4 @@
-"""Metrics of latent trajectories, from values that models report by position."""
+"""Metrics of latent trajectories, computed from values that models report by position."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import nan
@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 from bench_core import Additive, Prediction, SuiteError
 from bench_word_generation.plugin import LetterEntropyConfig, MutualInformationConfig
 
-HALVES = "information_by_halves"  # reported by models: the value by halves of the noise samples
+HALVES = "information_by_halves"  # reported by models: the mean estimate from halves of the noise samples
 
 
 class TrajectoryMetric(Additive[Any]):
-    """Mean over outputs of a reported value at a position, or of its mean over positions."""
+    """Mean over outputs of a value reported at a position, or of its mean over positions."""
 
     unit = "bits"
     value_name: ClassVar[str]
@@ -36,8 +36,8 @@ class TrajectoryMetric(Additive[Any]):
 class MutualInformation(TrajectoryMetric):
     """I(w_t; noise_t | h_{t-1}) at position t, or its mean over positions (Schmidt and Hofmann, 2018, eq. 13).
 
-    With `until_stop`, the mean over all positions of all outputs up to their ends, so positions are weighted by the
-    number of outputs that reach them.
+    With `until_stop`, the mean is over all positions of all outputs up to their ends, so positions are weighted by
+    the number of outputs that reach them.
     """
 
     label = "Mutual information"
@@ -51,7 +51,7 @@ class MutualInformation(TrajectoryMetric):
         self.signature = f"I(w;noise|state)|positions:{over}"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Any]:
-        """Yield each output's value at a position, or the sum, number of positions, and sum by halves of a mean."""
+        """Yield each output's value at a position or, for a mean, its sum, number of positions and sum by halves."""
         return super().measure(predictions) if self.config.position is not None else map(self._row, predictions)
 
     def _row(self, prediction: Prediction) -> list[float]:
@@ -70,7 +70,7 @@ class MutualInformation(TrajectoryMetric):
         return sums[0] / sums[1] if examples and sums[1] else nan
 
     def error(self, parts: Sequence[Any]) -> float:
-        """Return the bias of a mean, which all outputs share; half as many noise samples have twice the bias."""
+        """Return the bias of a mean, which all outputs share; half as many noise samples double the bias."""
         whole, number, *halves = self.sums(parts) if self.config.position is None and parts else [0.0, 0.0]
         return abs(halves[0] - whole) / number if halves and number else 0.0
 

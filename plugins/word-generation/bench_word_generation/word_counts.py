@@ -1,4 +1,4 @@
-"""Counts the words of a text or list."""
+"""Counts the words of a text or of a word list."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from bench_language_modeling import api
 from bench_text.api import SPLITS, corpora
 from bench_word_generation.settings import FOLDER, LISTS, FrequencyList
 
-MAX_DIGITS = 15  # of a count, exact in float64
-MAX_MISTAKES = 5  # per message
+MAX_DIGITS = 15  # digits of a count that is exact in float64
+MAX_MISTAKES = 5  # mistakes per message
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class WordCounts:
 
     name: str
     counts: Mapping[str, int]
-    about: Mapping[str, Any]  # extras for reports: whether the text is embedded, and its notice
+    about: Mapping[str, Any]  # for reports: whether the text is embedded, and its notice
     file: Path | None = None  # None for a text
 
 
 def count(corpus: Any, data: Path) -> WordCounts:
-    """Return the words of all splits of a text, or of a list; raise DataError with the place of the error."""
+    """Count the words of a list, or of all splits of a text; raise DataError with the place of the error."""
     if isinstance(corpus, FrequencyList):
         path = locate(corpus, data)
         name = path.name if path.name in LISTS else corpora.label(path)
@@ -49,7 +49,7 @@ def reads(corpus: Any, data: Path) -> Mapping[str, str]:
 
 
 def files(corpus: Any, data: Path) -> list[Path]:
-    """Return the files of a list or text; none for a generated text."""
+    """Return the files of a list or text; an empty list for a generated text."""
     return [locate(corpus, data)] if isinstance(corpus, FrequencyList) else api.files(corpus, data)
 
 

@@ -1,6 +1,6 @@
 """The bigram baseline: orders the words of a bag by counts of word pairs.
 
-It counts, without states or logits, so it is not an `EncoderDecoder` of the kit.
+It has counts instead of states and logits, so it is not an `EncoderDecoder` of the kit.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,14 +20,14 @@ class PartialOutput(State):
     """The unused words of the bag, and the last word of the output."""
 
     bag: Tensor  # [N, S]
-    unused: Tensor  # [N, S] whether each token of the bag is not in the output yet
-    last: Tensor  # [N] last token of the output, at first EOS
+    unused: Tensor  # [N, S] whether each token of the bag is still unused
+    last: Tensor  # [N] last token of the output; initially EOS
 
 
 class BagBigrams(nn.Module, Stepper[PartialOutput]):
     """p(w | last word v) over the distinct words left in the bag; EOS once the bag is empty.
 
-    Let c(v w) be the count of the pair v w in training, c(v) the count of all pairs with v first, d(v) the number of
+    Let c(v w) be the count of the pair v w in training, c(v) the count of pairs that begin with v, d(v) the number of
     distinct words after v, and q(w) the add-one smoothed share of w among all words. Then p is proportional to
     (c(v w) + d(v) q(w)) / (c(v) + d(v)), or to q(w) if v is unseen (Witten and Bell, 1991, method C). Pairs are
     counted by `fit_statistics`, without updates; the only weight, which training requires, has no effect.
@@ -89,7 +89,7 @@ class BagBigrams(nn.Module, Stepper[PartialOutput]):
         return log_probs.log_softmax(1), state
 
     def _probs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the smoothed probabilities of words `after` [N, S] a word `before` [N, 1]."""
+        """Return the smoothed probabilities of the words `after` [N, S], given the word `before` [N, 1]."""
         share = (self.words[after] + 1).double() / (self.words.sum() + self.tokens)
         kinds, total = self.kinds[before], self.follows[before] + self.kinds[before]
         probs = (self._pair_counts(before * self.tokens + after) + kinds * share) / total.clamp(min=1)
@@ -103,7 +103,7 @@ class BagBigrams(nn.Module, Stepper[PartialOutput]):
         return self.pairs[places].where(self.keys[places] == keys, 0)
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *more: Any) -> None:
-        """Resize the tables to the loaded ones."""
+        """Resize the tables to the sizes of the loaded tables."""
         for name in ("keys", "pairs"):
             if prefix + name in state:
                 setattr(self, name, getattr(self, name).new_empty(state[prefix + name].shape))

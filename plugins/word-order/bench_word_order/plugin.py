@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,13 +24,13 @@ class WordOrderConfig(CorpusTaskConfig):
     source = Source.BAG
     cites = ["gu2019insertion", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
-    corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, as in the language modeling tasks
+    corpus: Corpus = Field("cpython-docs", validate_default=True)  #: text, as for the language modeling tasks
     tokenizer: Tokenizer = Words()  #: units of source and target
     sentences: Literal["rule", "lines", "spacy"] = "rule"  #: how to split paragraphs, unless lines are sentences
-    shortest: PositiveInt = 2  #: minimum tokens per sentence; shorter sentences are excluded
-    longest: PositiveInt | None = None  #: maximum tokens per sentence; longer sentences are excluded
+    shortest: PositiveInt = 2  #: minimum number of tokens per sentence; shorter sentences are excluded
+    longest: PositiveInt | None = None  #: maximum number of tokens per sentence; longer sentences are excluded
     examples: PositiveInt | None = None  #: maximum number of training sentences, evenly spaced over the corpus
-    bag: Literal["sorted", "shuffled"] = "sorted"  #: order of source tokens: by number in the vocabulary, or random
+    bag: Literal["sorted", "shuffled"] = "sorted"  #: order of source tokens: by id, or random
     seed: NonNegativeInt = 0  #: seed of shuffled bags
 
     @model_validator(mode="after")
@@ -48,7 +48,7 @@ class WordOrderConfig(CorpusTaskConfig):
 
 
 class BaselineConfig(ModelConfig):
-    """The base Config of the baselines."""
+    """Base Config of the baselines."""
 
     capabilities, sources = {Stepper}, {Source.BAG}
 
@@ -58,13 +58,13 @@ class BaselineConfig(ModelConfig):
 
 
 class BagOrderConfig(BaselineConfig):
-    """A baseline that copies the bag in its order, sorted or shuffled, and learns nothing."""
+    """A baseline that copies the bag in its sorted or shuffled order; it learns nothing."""
 
     name, target = "bag-order", "bench_text.copy_source:CopySource"
 
 
 class BagBigramsConfig(BaselineConfig):
-    """A baseline that chooses each word of the bag by the word before it (Witten and Bell, 1991)."""
+    """A baseline that chooses each next word from the bag by the previous word (Witten and Bell, 1991)."""
 
     name, target = "bag-bigrams", "bench_word_order.bag_bigrams:BagBigrams"
     cites = ["witten1991"]

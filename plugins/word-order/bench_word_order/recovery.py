@@ -24,10 +24,10 @@ from bench_word_order.plugin import MIN_SENTENCES, WordOrderConfig
 
 
 class WordOrder(SequenceTask):
-    """From the bag of a sentence's tokens to the sentence (Gu et al., 2019, section 5).
+    """Reconstruction of a sentence from the bag of its tokens (Gu et al., 2019, section 5).
 
     Source and target share a vocabulary, learned from the training split. A source has the tokens of its target,
-    without EOS; outputs may have other tokens. The id of an example is its index among the selected sentences.
+    without EOS; outputs may contain other tokens. The id of an example is its index among the selected sentences.
     """
 
     config: WordOrderConfig
@@ -48,7 +48,7 @@ class WordOrder(SequenceTask):
         return both, both
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
-        """Exclude sentences beyond the limits; raise DataError if too few are left."""
+        """Exclude sentences outside the length limits; raise DataError if too few are left."""
         lengths = encoded.target.lengths
         short, long = lengths < self.config.shortest, lengths > (self.config.longest or np.inf)
         selected = np.flatnonzero(~(short | long))
@@ -70,13 +70,13 @@ class WordOrder(SequenceTask):
         ), left_out
 
     def _bags(self, rows: Ragged, split: Split) -> Ragged:
-        """Return the tokens of each row in an order that only depends on the split, the seed and their positions."""
+        """Return the tokens of each row in an order that depends only on the split, the seed and their positions."""
         keys = Rng(self.config.seed).fork("bag").shared(split, (len(rows.tokens),)).numpy()
         owners = np.repeat(np.arange(len(rows)), rows.lengths)
         return Ragged(rows.tokens[np.lexsort((keys, owners))], rows.edges)
 
     def fitted(self, encoded: EncodedExamples) -> EncodedExamples:
-        """Return new bags: sorted, or in the order of the text if bags are shuffled."""
+        """Return new examples with bags that are sorted or, with shuffled bags, in text order."""
         if self.config.bag == "sorted" or encoded.source_encoder is None:
             return encoded
         texts = [example.source for example in encoded.examples]
