@@ -2,7 +2,7 @@
 
 Prints two Markdown tables of ratios to a baseline run alternately in the same process: updates of InDIGO with searched
 orders relative to left-to-right updates of the same model, and greedy decoding relative to a plain Transformer with the
-same layers and relations. Weights are random, so a wrapper forbids EOS, and all rows have equally many words.
+same layers and relations. Weights are random, so a wrapper forbids EOS, and all rows have the same number of words.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def refuse(text: str) -> None:
 
 
 def costs(observers: Observers, updates: int, number: int, repeats: int) -> list[list[object]]:
-    """Return table rows of the costs of observers, medians of alternating runs."""
+    """Return table rows with the costs of observers, as medians of alternating runs."""
     train(5)
     for configs in observers.values():  # imports everything
         send(configs, 2)

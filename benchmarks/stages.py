@@ -84,7 +84,7 @@ def unguarded() -> ExitStack:
 
 
 def patched(*patches: tuple[Any, str, Any]) -> ExitStack:
-    """Return a context in which attributes are replaced; raise AttributeError if one does not exist."""
+    """Return a context in which attributes are replaced; raise AttributeError if an attribute does not exist."""
     stack = ExitStack()
     for owner, name, value in patches:
         stack.enter_context(patch.object(owner, name, value))

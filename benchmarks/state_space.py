@@ -136,7 +136,7 @@ def joint_update(models: Sequence[DeepSSM], batches: Sequence[Batch]) -> Callabl
 def joint_ratios(
     config: DeepSSMConfig, info: TaskInfo, batches: Sequence[Batch], repeats: int
 ) -> tuple[list[float], float]:
-    """Return ratios of times of a vmapped update and separate updates, and the ratio of calls to a single seed."""
+    """Return ratios of times of a vmapped update and separate updates, and of its calls to the calls for one seed."""
     alone = [update(DeepSSM(config, info), batch) for batch in batches]
     together = joint_update([DeepSSM(config, info) for _ in batches], batches)
     calls = []

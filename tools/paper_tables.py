@@ -7,7 +7,7 @@
     <!-- reports: strlm -->                       the suites of a paper with their reports, commits, seeds, CPU hours
     <!-- end -->
 
-Suites without a report are "not run yet", with the CPU hours from the column of that name in the README beside them.
+Suites without a report are marked "not run yet", with the CPU hours from that column of the README beside them.
 Reports without a manifest, or with files that do not match it, are refused.
 """
 
@@ -43,7 +43,7 @@ HOURS = re.compile(r"(?:< |about )?[\d.,]*\d")
 PAPER_PROFILES = (None, "paper")  # profiles that reproduce the set-up of a paper
 DECIDED = ("holds", "fails")
 MIN_P_VALUE = 1e-6  # smaller p-values are not meaningful
-DEFAULT_DIGITS = 2  # at most, for numbers without a metric
+DEFAULT_DIGITS = 2  # maximum digits of numbers without a metric
 
 Record = Mapping[str, Any]
 
@@ -138,7 +138,7 @@ def profiles(suite: Path) -> dict[str, str | None]:
 
 
 def report_folder(folder: Path) -> Path:
-    """Return the folder of a report, which ends in `-failed` if a cell failed, as some do intentionally."""
+    """Return the folder of a report; it ends in `-failed` if a cell failed, which some suites intend."""
     failed = folder.with_name(f"{folder.name}-failed")
     return failed if failed.is_dir() and not folder.is_dir() else folder
 
@@ -186,7 +186,7 @@ def table_lines(name: str, place: Place) -> list[str]:
 
 
 def _missing_report(folder: str, table: str, place: Place) -> list[str]:
-    """Return the text in place of a table whose suite and profile have no report."""
+    """Return the text that replaces a table whose suite and profile have no report."""
     paper, _, name = folder.rpartition("/")
     suite = next((suite_ for suite_ in place.suites(paper) if name in profiles(suite_)), None)
     if suite is None:
@@ -351,7 +351,7 @@ def pages() -> list[Path]:
 
 
 def main() -> int:
-    """Regenerate all pages; return 1 if one is invalid."""
+    """Regenerate all pages; return 1 if a page is invalid."""
     try:
         for page in pages():
             before = page.read_text("utf-8")

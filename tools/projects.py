@@ -60,7 +60,7 @@ def split(requirement: str) -> tuple[str, list[str], str]:
 
 
 def third_parties(requirements: Iterable[str]) -> list[str]:
-    """Return the sorted third-party requirements of distributions, including those of their requirements."""
+    """Return the sorted third-party requirements of distributions, including indirect requirements."""
     return sorted(set(_third_parties(requirements, projects(), set())))
 
 

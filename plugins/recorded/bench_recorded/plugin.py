@@ -66,7 +66,7 @@ class RecordedConfig(ModelConfig):
     pieces: Pieces | None = None  #: kind of pieces to join in outputs; by default, split outputs are refused
     thinking: Thinking = "refuse"  #: `refuse`, `drop` or `keep` `<think>...</think>` in outputs
     filter: str | None = None  #: the filter to use if a log of lm-evaluation-harness has several filters
-    match: Literal["auto", "order", "id", "number"] = "auto"  #: by line, or by name or number of the example; see README
+    match: Literal["auto", "order", "id", "number"] = "auto"  #: by order, name or number of examples; see the README
     check: Literal["none", "prompt"] = "none"  #: `prompt`: recorded and task prompts must agree, up to white space
     prompts: dict[str, Path] = {}  #: files by split with the prompt of each output, one per line, to check
 

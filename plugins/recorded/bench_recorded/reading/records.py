@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench_core import DataError
 
-ENTRY_NAMES = {"json": "number", "coco": "number", "parquet": "row"}  #: entries that messages do not call lines
+ENTRY_NAMES = {"json": "number", "coco": "number", "parquet": "row"}  #: entry names for formats without lines
 ROUNDING = 1e-6  # nats by which rounded log-probabilities may exceed 0
 
 
