@@ -40,7 +40,7 @@ class ZipfLSTM(nn.Module, Stepper[Countdown]):
         self.project = nn.Linear(hidden, vocabulary)
         for weight in self.rnn.parameters():
             nn.init.normal_(weight, std=0.2)  # activations that vary
-        nn.init.normal_(self.project.weight, std=0.6)  # distributions as peaked as those of a trained model
+        nn.init.normal_(self.project.weight, std=0.6)  # distributions as peaked as in a trained model
         self.project.bias.data = -torch.arange(1.0, vocabulary + 1).log()
 
     def loss(self, batch: Batch, training: Any) -> Any:

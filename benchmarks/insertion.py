@@ -134,7 +134,7 @@ def _seconds(run: Work) -> float:
 
 
 def training_rows(setting: ModelSizes, rows: int, repeats: int, budget: float) -> list[list[str]]:
-    """Return table rows of updates: eight searched orders, one of eight, and a beam of one."""
+    """Return table rows of updates: W = 8, W = 8 with `orders: one`, and W = 1."""
     batch, what = setting.batch(rows), f"d = {setting.width}, V = {setting.vocabulary:,}: "
     plain = updates(setting.model(IndigoConfig, order="l2r"), batch)
     cases: list[tuple[str, dict[str, Any], float | None]] = [

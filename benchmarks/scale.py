@@ -1,8 +1,8 @@
 """Measure many cells, artifacts and predictions: `python benchmarks/scale.py [--quick] [--only WORD] [--in FOLDER]`.
 
 First generates a store, a run and predictions of the given sizes. Then each task, and the simplest program that reads or
-computes the same, runs in a separate process; the table has CPU seconds and peak memory, including Python and imports.
-With `--in`, generated data stay in the folder and are reused.
+computes the same, runs in a separate process; the table has CPU seconds and peak memory, including Python and
+imports. With `--in`, generated data stay in the folder and are reused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Print the test folders that a change affects: of changed distributions and of distributions that require them.
+"""Print the test folders of the distributions that a change affects: changed distributions and all that require them.
 
 `python tools/affected.py [COMMIT]` compares the working tree with a commit, by default the last commit before the
 newest batch of commits on the main branch. Without such a commit, e.g. in a shallow clone, all folders are printed.
@@ -28,7 +28,7 @@ def folders(changed: Iterable[str] | None) -> list[str]:
 
 
 def _affected(changed: Iterable[str], ours: dict[str, Project]) -> set[str]:
-    """Return the distributions whose tests changed, and those that contain or require changed code."""
+    """Return the distributions whose tests changed, and the distributions that contain or require changed code."""
     tested: set[str] = set()
     code: set[str] = set()
     for name in changed:
@@ -59,7 +59,7 @@ def _required(name: str, ours: dict[str, Project]) -> set[str]:
 
 
 def changed_files(since: str | None = None) -> list[str] | None:
-    """Return the files that differ from a commit, by default the last before the last batch; None if unknown."""
+    """Return the files changed since a commit, by default the last before the newest batch; None if it is unknown."""
     since = since or _before_last_batch()
     names = _git("diff", "--name-only", "--no-renames", since, "--") if since else None
     new = _git("ls-files", "--others", "--exclude-standard")

@@ -1,4 +1,4 @@
-"""Mutation testing: sample mutants of the code from every folder, and count those that the tests catch.
+"""Mutation testing: sample mutants of the code from every folder, and count the mutants that the tests catch.
 
 `python tools/mutants.py` continues the results for this code in docs/quality.jsonl, or starts new ones, and generates
 docs/quality.md from them. It mutates a temporary clone, never the working tree.
@@ -235,7 +235,7 @@ class Ranking:
         self.imports = {name: self._imports(name) for name in self.texts}
 
     def files(self, mutation: Mutation) -> list[str]:
-        """Return all test files: first those named like the mutated file, then by import distance.
+        """Return all test files: first files named like the mutated file, then the others by import distance.
 
         Files that mention the mutated function or class, or share words with its name, rank higher.
         """

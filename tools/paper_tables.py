@@ -109,7 +109,7 @@ class Place:
         return [report_in(path) for name in profiles(suite) if (path := report_folder(folder / name)).is_dir()]
 
     def cost(self, suite: Path, profile: str | None = "small") -> str:
-        """Return the CPU hours of a profile from the README beside a suite; an empty string if there are none.
+        """Return the CPU hours of a profile from the README beside a suite, or an empty string if they are missing.
 
         Rows without a profile are about `small`.
         """
@@ -318,7 +318,7 @@ def _p_value(value: float | None) -> str:
 
 
 def _seeds(claim: Record, report: Report) -> int:
-    """Return the number of seeds shared by the trained models of a claim, or by all models if none is trained."""
+    """Return the number of seeds shared by the trained models of a claim, or by all models if no model is trained."""
     models = report.results["models"] or {}
     counts = [(each["n"], models.get(each["axes"].get("model"), {}).get("updates") != 0) for each in claim["values"]]
     return min([n for n, trained in counts if trained] or [n for n, _ in counts], default=0)

@@ -42,7 +42,7 @@ class Project:
         return dict(self.about.get("optional-dependencies", {}))
 
     def requires(self, extras: Iterable[str] = ()) -> list[str]:
-        """Return the requirements, including those of extras."""
+        """Return the requirements, including requirements of the given extras."""
         return [*self.about.get("dependencies", []), *(each for extra in extras for each in self.extras[extra])]
 
 

@@ -112,7 +112,7 @@ class LoadedRun:
         return iter(known[by])
 
     def _cells(self, cell: str | Mapping[str, Any], axes: Mapping[str, Any]) -> list[CellResult]:
-        """Return the cells with the chosen names on their axes; raise SuiteError if there are none."""
+        """Return the cells with the chosen names on their axes; raise SuiteError if no cell matches."""
         if odd := {*axes} - {*AXES}:
             raise SuiteError(f"cells have no axis {min(odd)!r}. Their axes are {', '.join(AXES)}.")
         wanted = {**({} if isinstance(cell, str) else cell), **axes}

@@ -26,7 +26,7 @@ class MatchedOutputs:
     by: MatchBy
     split: str
     examples: int | None  # size of the split; None if unknown
-    checked: bool = False  # whether recorded prompts must equal those of the task
+    checked: bool = False  # whether recorded prompts must equal the task's prompts
 
     def of(self, prompts: Sequence[Prompt]) -> list[OutputRecord]:
         """Return the record of each prompt; raise DataError if a prompt has no record.

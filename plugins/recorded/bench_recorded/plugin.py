@@ -109,7 +109,7 @@ class RecordedConfig(ModelConfig):
         return asked[:1] if "" in known else [seed for seed in asked if str(seed) in known]
 
     def file(self, split: str, seed: int) -> Path:
-        """Return the file of a split and seed; raise DataError if there is none."""
+        """Return the file of a split and seed; raise DataError if there is no file."""
         if split not in self.by_split:
             known = ", ".join(map(repr, self.by_split))
             raise DataError(

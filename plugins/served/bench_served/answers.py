@@ -60,7 +60,7 @@ class Answers:
             return self._read(request) if bytes.fromhex(request.key) in self._places else None
 
     def add(self, request: Request, answer: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-        """Store a response and return it; if another process has already stored a response, return that one instead.
+        """Store a response and return it, or return the response that another process has already stored.
 
         The response is on disk when this returns. Raises DataError if it cannot be written.
         """

@@ -93,7 +93,7 @@ def _text(config: ServedConfig, choice: Mapping[str, Any], reason: str) -> str:
 
 
 def _token_count(request: Request, answer: Mapping[str, Any], finished: bool) -> int:
-    """Return the number of tokens that the server reports, or -1 if it reports none."""
+    """Return the number of tokens that the server reports, or -1 if it reports no number."""
     usage = answer.get("usage")
     count = usage.get("completion_tokens") if isinstance(usage, dict) else None
     if count is None:

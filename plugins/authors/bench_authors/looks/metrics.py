@@ -41,7 +41,7 @@ class MetricLook:
     def at_predictions(self, predictions: Sequence[Prediction], salt: str) -> None:
         """Raise PluginError if some predictions score differently in another order, as copies, or with other ids.
 
-        A bootstrap sample must have the same score as its examples. Metrics that cannot score so few are skipped.
+        A bootstrap sample must have the same score as its examples. Metrics that need more predictions are skipped.
         """
         number = len(predictions)
         places = (

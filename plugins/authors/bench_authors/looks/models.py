@@ -116,7 +116,7 @@ class SecondLook:
     def _scored_otherwise(
         self, score: Score, model: Any, some: Batch, before: Sequence[float]
     ) -> tuple[int, float, Fault] | None:
-        """Return the first row that scores differently in another batch or alone, its other score, and where."""
+        """Return the first row whose score differs in another batch or alone, with that score and that place."""
         others: list[tuple[int, float, Fault]] = []
         others += [(row, value, "in another batch") for row, value in enumerate(score(model, some).double().tolist())]
         others += [(row, score(model, one_row(some, row)).item(), "alone") for row in apart(some)]

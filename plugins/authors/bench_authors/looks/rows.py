@@ -41,7 +41,7 @@ class Chosen:
 
 
 def apart(batch: Batch, outputs: Outputs = ()) -> list[int]:
-    """Return the rows to check alone: one with the shortest source (or else output), one with the longest output."""
+    """Return the rows to check alone: the shortest by source (or else output), and the longest by output."""
     lengths = [
         len(hypotheses[0].tokens) + (not hypotheses[0].finished) for hypotheses in outputs
     ] or batch.length.tolist()

@@ -31,7 +31,7 @@ what it predicts". Losses may ignore weights of examples, `extras["weight"]` [N]
 count like three rows, in `value` and `weight`.
 
 Models and decoders are also tested on an accelerator, which is simulated if none is available (`accelerators`,
-`pretended`): results must be as on the CPU, and updates must not wait for the device, except where
+`pretended`): results must equal CPU results, and updates must not wait for the device, except where
 `bench_core.waits_for_device` declares the reason. `check_on_accelerator` tests only these contracts.
 
 Text generators have separate contracts (`TextCase`, `check_text_generator`). Models with their own vocabulary are

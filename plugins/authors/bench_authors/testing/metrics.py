@@ -20,7 +20,7 @@ def check_metric(case: MetricCase) -> list[str]:
 
 @catches(mutants.forgets_a_prediction)
 def there_is_one_part_a_prediction(case: MetricCase) -> None:
-    """Check that each prediction has one part, both among all predictions and alone."""
+    """Check that `measure` returns one part per prediction, for all predictions and for a single prediction."""
     for number in (len(case.predictions), 1):
         parts = [*case.metric.measure(case.predictions[:number])]
         assert len(parts) == number, f"{len(parts)} parts for {number} predictions"

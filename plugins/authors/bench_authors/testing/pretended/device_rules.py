@@ -55,7 +55,7 @@ def check_devices(name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor])
 
 
 def _changes_the_cpu(name: str, args: Any, kwargs: Any) -> bool:
-    """Return whether the result is written to a CPU tensor, even a zero-dimensional one."""
+    """Return whether the result is written to a CPU tensor, even if the tensor is zero-dimensional."""
     in_place = IN_PLACE.fullmatch(name) or (name.endswith("_") and not name.endswith("__"))
     targets = [args[0]] if in_place and args and isinstance(args[0], torch.Tensor) else []
     return any(not on_gpu(target) and not target.is_meta for target in [*targets, *tensors_in(kwargs.get("out"))])
