@@ -114,7 +114,7 @@ def alternate(run: Callable[[], None], plain: Callable[[], None], repeats: int) 
 
 
 def rows(tokens: int, hidden: int, repeats: int, number: int) -> list[tuple[Any, ...]]:
-    """Return the table rows of one vocabulary size."""
+    """Return the table rows for one vocabulary size."""
     full, table = Contender(build(tokens, {"output": "full"}, hidden), tokens), []
     for name, output in settings(tokens).items():
         if output.get("bits", 0) > tokens:

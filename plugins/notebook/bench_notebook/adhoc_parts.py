@@ -213,7 +213,7 @@ class AdHocParts:
         return data
 
     def _inner(self, kind: str, config: type[Config]) -> None:
-        """Register a Config inside the settings of another, under its own name."""
+        """Register a Config nested in the settings of another Config, under its own name."""
         known = {other.name: other for other in self.configs.get(kind, ())}
         if config.name in known and issubclass(known[config.name], config):
             return
@@ -329,7 +329,7 @@ def _model_declarations(model_type: type) -> dict[str, Any]:
 
 
 def _model_interface(decoder_type: type, base: type) -> type:
-    """Return the model interface that a decoder takes, from its base class, e.g. `Decoder[Stepper]`."""
+    """Return the model interface that a decoder requires according to its base class, e.g. `Decoder[Stepper]`."""
     for parent in decoder_type.__mro__:
         for generic in getattr(parent, "__orig_bases__", ()):
             if get_origin(generic) is base:
@@ -340,7 +340,7 @@ def _model_interface(decoder_type: type, base: type) -> type:
 
 
 def _kind_of(config: type[Config]) -> str | None:
-    """Return the kind of a nested Config, from installed Configs with the same root class."""
+    """Return the kind of a nested Config, judging by installed Configs with the same root class."""
     family = next((parent for parent in config.__mro__ if Config in parent.__bases__), None)
     for kind in kinds():
         if family and any(issubclass(part.config, family) for part in parts(kind).values()):

@@ -50,7 +50,7 @@ class StoredPredictions:
 
     @property
     def name(self) -> str:
-        """Return its name in messages, such as `words/lstm/greedy/test, seed 0`."""
+        """Return the name of the cell in messages, such as `words/lstm/greedy/test, seed 0`."""
         return cell_name(self.cell)
 
     @property

@@ -20,7 +20,7 @@ NUMBERED = ("moses-nbest", "fairseq", "lm-eval")  #: formats whose ids number th
 
 @dataclass(frozen=True)
 class MatchedOutputs:
-    """The outputs of a split."""
+    """The outputs of a split, matched to examples."""
 
     recording: Recording
     by: MatchBy
@@ -77,7 +77,7 @@ class MatchedOutputs:
         return ""
 
     def check_count(self, prompts: Sequence[Prompt]) -> None:
-        """Raise DataError if outputs matched by order are too few or too many, or if an id is no example's number."""
+        """Raise DataError if outputs matched by order are too few or too many, or if an id is no example number."""
         if self.examples is None or self.by == "id":
             return
         if self.by == "order" and len(self.records) != self.examples:

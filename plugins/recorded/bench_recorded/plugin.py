@@ -164,17 +164,17 @@ def _mappings(outputs: Path | Mapping[str, SeedFiles]) -> list[Mapping[str, Any]
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the model of recorded outputs."""
+    """Return the Config of the model of recorded outputs."""
     return [RecordedConfig]
 
 
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
-    """Return the decoder for recorded outputs."""
+    """Return the Config of the decoder for recorded outputs."""
     return [AsRecordedConfig]
 
 
 @hookimpl
 def bench_tasks() -> list[type[TaskConfig]]:
-    """Return the task of references."""
+    """Return the Config of the task that has only references."""
     return [ReferencesConfig]

@@ -26,7 +26,7 @@ class RecordedOutputs(nn.Module, Recorded):
         return {**pieces, **({"thinking in outputs": config.thinking} if config.thinking != "refuse" else {})}
 
     def generate(self, prompts: Sequence[Prompt], generation: Generation) -> list[list[Hypothesis]]:
-        """Return all outputs of each prompt; raise DataError if a prompt has no output or the file does not fit."""
+        """Return all outputs of each prompt; raise DataError if some are missing or the file does not match."""
         if not prompts:
             return []
         records = self._outputs(prompts, generation).of(prompts)

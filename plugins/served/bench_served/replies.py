@@ -32,7 +32,7 @@ def brief(value: object) -> str:
 
 
 def choice_of(config: ServedConfig, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the only choice of a response; raise ServerError unless it has one choice, from the requested model."""
+    """Return the only choice of a response; raise ServerError if it has several or comes from another model."""
     reported = answer.get("model")
     expected = config.reported or config.model
     if reported is not None and reported != expected:

@@ -96,7 +96,7 @@ def class_name(name: str) -> str:
 
 
 def _compatible(release: str) -> str:
-    """Return the range of versions compatible with a release."""
+    """Return the range of versions that are compatible with a release."""
     major, minor = map(int, release.split(".")[:2])
     return f">={major}.{minor},<{major}.{minor + 1}" if major == 0 else f">={major}.{minor},<{major + 1}"
 

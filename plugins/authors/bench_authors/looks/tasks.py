@@ -27,7 +27,7 @@ IDS, REFERRED = "the_same_rows_have_the_same_ids", "references_belong_to_their_e
 
 @dataclass(frozen=True)
 class TaskLook:
-    """Reads a task again."""
+    """Reads a prepared task again, and checks that it is the same."""
 
     task: CheckedTask
     laws: Laws

@@ -268,7 +268,7 @@ def _prediction(number: int, reference: str, text: str) -> Prediction:
 
 
 def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
-    """Return a predicate that returns whether the model of a case has all these capabilities, for tokens."""
+    """Return a predicate for cases whose model has all these capabilities, for tokens."""
     return lambda case: all(
         isinstance(case.model, capability) and not (capability is Scorer and isinstance(case.model, TextScorer))
         for capability in capabilities

@@ -41,7 +41,7 @@ def an_epoch_covers_each_example_once(case: TaskCase) -> None:
 
 @catches(mutants.shuffles_by_turn, mutants.never_shuffles)
 def noise_alone_decides_the_order(case: TaskCase) -> None:
-    """Check that only random numbers change the order and, except for training, that batch sizes do not."""
+    """Check that random numbers decide the order and that, except in training, the batch size does not change it."""
     for split, purpose in _example_purposes(case):
         first = _ids(case.batches(split, purpose, rng=case.rng))
         assert first == _ids(case.batches(split, purpose, rng=case.rng)), (

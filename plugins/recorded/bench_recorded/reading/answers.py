@@ -24,7 +24,7 @@ def prepare_outputs(
 
 
 def _check_likelihoods(file: OutputFile, records: Sequence[OutputRecord]) -> None:
-    """Raise DataError if several outputs have log-probabilities and all log-probabilities are 0."""
+    """Raise DataError if there are several log-probabilities and all of them are 0."""
     known = [output.log_prob for record in records for output in record.outputs if output.log_prob is not None]
     if len(known) > 1 and min(known) >= -CERTAINTY_MARGIN:
         raise file.error(

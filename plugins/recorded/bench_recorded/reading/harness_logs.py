@@ -9,7 +9,7 @@ from bench_recorded.reading.records import Output, OutputFile, OutputRecord
 
 
 def harness_records(file: OutputFile, fields: Fields, chosen: str | None) -> list[OutputRecord]:
-    """Return the outputs of each document; raise DataError for a task without texts, such as multiple choice.
+    """Return the outputs of each document; raise DataError for tasks without generated texts, e.g. multiple choice.
 
     A log lists each document once per filter; only the entries of the filter `chosen` are used.
     """

@@ -62,7 +62,7 @@ class ScoreRequest:
 
     @property
     def all_pieces(self) -> Sequence[Pieces | None]:
-        """The kind of pieces in each file; raises SuiteError unless `pieces` has no entry, one, or one per file."""
+        """The pieces of each file; raises SuiteError unless `pieces` is empty or has one entry, or one per file."""
         number, pieces = len(self.outputs), [*self.pieces]
         if len(pieces) not in (0, 1, number):
             raise SuiteError(f"--pieces is given {len(pieces)} times for {number} files. Give it once or per file.")
