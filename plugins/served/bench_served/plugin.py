@@ -61,7 +61,7 @@ def _base_url(url: str) -> str:
 
 
 class ServedConfig(ModelConfig):
-    """A model behind an OpenAI-compatible completions or chat API, such as vLLM, llama.cpp, Ollama or transformers.
+    """A model on a server with the OpenAI completions or chat API, such as vLLM, llama.cpp, Ollama or transformers.
 
     A remote model cannot be digested: `model` and `revision` stand for it in cache keys. Keys do not contain
     the address, so the same model at another address reuses cached responses.
