@@ -40,7 +40,7 @@ class ZipfLSTM(nn.Module, Stepper[Countdown]):
         self.project = nn.Linear(hidden, vocabulary)
         for weight in self.rnn.parameters():
             nn.init.normal_(weight, std=0.2)  # activations that vary
-        nn.init.normal_(self.project.weight, std=0.6)  # as peaked as a trained model
+        nn.init.normal_(self.project.weight, std=0.6)  # distributions as peaked as in a trained model
         self.project.bias.data = -torch.arange(1.0, vocabulary + 1).log()
 
     def loss(self, batch: Batch, training: Any) -> Any:
@@ -93,7 +93,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def relative(work: Callable[[], object], share: float, plain: Callable[[], object], repeats: int) -> list[float]:
-    """Return ratios of the time of `work` to `share` times that of `plain`, which runs just before it."""
+    """Return ratios of the time of `work` to `share` times the time of `plain`, which runs just before `work`."""
     work()
     ratios = []
     for _ in range(repeats):

@@ -35,7 +35,7 @@ Run: TypeAlias = Callable[[], int]  # decodes all prompts; returns the number of
 
 @dataclass(frozen=True)
 class DecodingSize:
-    """The sizes of a decoding."""
+    """The sizes of a decoding run."""
 
     vocabulary: int
     prompts: int  # batch size
@@ -71,7 +71,7 @@ def network(size: DecodingSize, ending: bool) -> Any:
 
 
 def ours(plain: Any, prompts: Tensor, config: DecoderConfig) -> Run:
-    """Return a run of our decoder on our model with the same weights."""
+    """Return a function that decodes with our decoder and our model, which has the same weights."""
     rows, info = len(prompts), TaskInfo([str(token) for token in range(plain.config.vocab_size)])
     settings = CausalLMConfig(architecture=GPT2)
     model = CausalLM(settings, info).eval()
@@ -88,7 +88,7 @@ def ours(plain: Any, prompts: Tensor, config: DecoderConfig) -> Run:
 
 
 def theirs(plain: Any, prompts: Tensor, size: DecodingSize, **settings: Any) -> Run:
-    """Return a run of `generate`."""
+    """Return a function that decodes with `generate`."""
     mask = torch.ones_like(prompts)
 
     def run() -> int:
@@ -102,7 +102,7 @@ def theirs(plain: Any, prompts: Tensor, size: DecodingSize, **settings: Any) -> 
 
 
 def rates(run: Run, plain: Run, repeats: int) -> list[tuple[float, float]]:
-    """Return tokens per second of both, in alternating runs."""
+    """Return tokens per second of `run` and `plain`, which alternate."""
     pairs = []
     for _ in range(repeats):
         pair = []

@@ -1,7 +1,7 @@
 """Measure the cost of checking the results of parts: `python benchmarks/guards.py [--quick]`; prints a Markdown table.
 
 Decoding: the core's loop takes the most probable token of an LSTM that never ends; checks are timed in place.
-Training: the time of checking a batch and a loss, relative to an update of the quickstart's LSTM. Medians.
+Training: the time of checking a batch and a loss, relative to an update of the quickstart's LSTM. All are medians.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def cpu(work: Callable[[], object]) -> float:
 
 
 class CallClock:
-    """Sums the time of calls of functions."""
+    """Sums the time that calls of functions take."""
 
     def __init__(self) -> None:
         self.total = 0

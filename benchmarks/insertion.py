@@ -2,7 +2,7 @@
 
 Prints two Markdown tables of ratios to a baseline run alternately in the same process: updates of InDIGO with searched
 orders relative to left-to-right updates of the same model, and greedy decoding relative to a plain Transformer with the
-same layers and relations. Weights are random, so a wrapper forbids EOS, and all rows have equally many words.
+same layers and relations. Weights are random, so a wrapper forbids EOS, and all rows have the same number of words.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def decoding(model: Any, batch: Batch, words: int) -> Work:
 
 
 def row(name: str, run: Work, plain: Work, repeats: int, budget: float | None = None) -> list[str]:
-    """Return a table row: median times of both, which take turns to run first, and the median of their ratios."""
+    """Return a table row: median times of `run` and `plain`, in alternating order, and their median ratio."""
     run()
     plain()
     pairs = []
@@ -134,7 +134,7 @@ def _seconds(run: Work) -> float:
 
 
 def training_rows(setting: ModelSizes, rows: int, repeats: int, budget: float) -> list[list[str]]:
-    """Return table rows of updates: eight searched orders, one of eight, and a beam of one."""
+    """Return table rows of updates: W = 8, W = 8 with `orders: one`, and W = 1."""
     batch, what = setting.batch(rows), f"d = {setting.width}, V = {setting.vocabulary:,}: "
     plain = updates(setting.model(IndigoConfig, order="l2r"), batch)
     cases: list[tuple[str, dict[str, Any], float | None]] = [

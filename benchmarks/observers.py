@@ -64,7 +64,7 @@ class RandomBatches(Task):
 
 
 def train(updates: int) -> None:
-    """Train for a number of updates, with a free evaluation at the end."""
+    """Train for a number of updates, with an evaluation at the end that costs nothing."""
     torch.manual_seed(0)
     model = RecurrentLM(RNNLMConfig(hidden=HIDDEN, layers=1), TaskInfo(vocabulary=[*map(str, range(VOCABULARY))]))
     config = TrainingConfig(updates=updates, batch_size=ROWS)
@@ -81,7 +81,7 @@ def all_observers(folder: Path) -> Observers:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return CPU seconds of all threads of this process."""
+    """Return the CPU seconds of `work`, of all threads of this process."""
     gc.collect()
     start = process_time()
     work()
@@ -98,12 +98,12 @@ def send(configs: Sequence[ObserverConfig], number: int) -> None:
 
 
 def refuse(text: str) -> None:
-    """Raise RuntimeError for a warning: an observer that is off would make the benchmark meaningless."""
+    """Raise RuntimeError for a warning: an observer that is switched off would make the benchmark meaningless."""
     raise RuntimeError(text)
 
 
 def costs(observers: Observers, updates: int, number: int, repeats: int) -> list[list[object]]:
-    """Return table rows of the costs of observers, medians of alternating runs."""
+    """Return table rows with the costs of observers, as medians of alternating runs."""
     train(5)
     for configs in observers.values():  # imports everything
         send(configs, 2)

@@ -108,13 +108,13 @@ def seconds(run: Callable[[], None]) -> float:
 
 
 def alternate(run: Callable[[], None], plain: Callable[[], None], repeats: int) -> tuple[float, float]:
-    """Return the median times of both, after an uncounted warm-up run."""
+    """Return the median times of `run` and `plain`, after an uncounted warm-up run."""
     pairs = [(seconds(run), seconds(plain)) for _ in range(repeats + 1)][1:]
     return median(first for first, _ in pairs), median(second for _, second in pairs)
 
 
 def rows(tokens: int, hidden: int, repeats: int, number: int) -> list[tuple[Any, ...]]:
-    """Return the table rows of one vocabulary size."""
+    """Return the table rows for one vocabulary size."""
     full, table = Contender(build(tokens, {"output": "full"}, hidden), tokens), []
     for name, output in settings(tokens).items():
         if output.get("bits", 0) > tokens:

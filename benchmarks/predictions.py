@@ -1,4 +1,4 @@
-"""Compare predictions of `bench plan --calibrate` with the actual costs of ten small trainings of different families."""
+"""Compare predictions of `bench plan --calibrate` with the actual costs of ten small training runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TRAININGS = {
 
 
 def suite_of(name: str, folder: Path) -> Path:
-    """Write a suite with one training; return its path."""
+    """Write a suite with one training run; return its path."""
     task, model, training = TRAININGS[name]
     path = folder / f"{name.split()[0]}.yaml"
     path.write_text(
@@ -58,7 +58,7 @@ def suite_of(name: str, folder: Path) -> Path:
 
 
 def measure(name: str, folder: Path, seconds: float) -> dict[str, object]:
-    """Calibrate a training, then perform it; return a table row."""
+    """Calibrate a training run, then perform it; return a table row."""
     store, suite = Store(folder / "store"), load(suite_of(name, folder))
     graph = plan(suite, folder)
     (stage,) = [stage for stage in graph.stages.values() if stage.kind == "train"]
@@ -81,7 +81,7 @@ def measure(name: str, folder: Path, seconds: float) -> dict[str, object]:
 
 
 def rows(quick: bool) -> Iterator[dict[str, object]]:
-    """Yield a table row per training, each with its own store."""
+    """Yield a table row per training run, each with its own store."""
     names = ["LSTM on a stream"] if quick else [*TRAININGS]
     for name in names:
         with tempfile.TemporaryDirectory() as folder:

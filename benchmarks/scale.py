@@ -1,8 +1,8 @@
 """Measure many cells, artifacts and predictions: `python benchmarks/scale.py [--quick] [--only WORD] [--in FOLDER]`.
 
 First generates a store, a run and predictions of the given sizes. Then each task, and the simplest program that reads or
-computes the same, runs in a separate process; reported are CPU seconds and peak memory, including Python and imports. With
-`--in`, generated data stay in the folder and are reused.
+computes the same, runs in a separate process; the table has CPU seconds and peak memory, including Python and
+imports. With `--in`, generated data stay in the folder and are reused.
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ def table(folder: Path, quick: bool, only: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     seeds, few, many, number = (1, 1, 2, 2_000) if quick else (33, 20, 200, 1_000_000)
     if not (folder / "store").exists():
-        cost(make_store, folder, seeds)  # in a process: children inherit its peak memory
+        cost(make_store, folder, seeds)  # in a separate process, whose peak memory later processes do not inherit
     artifacts = sum(1 for _ in (folder / "store").glob("*/*/manifest.json"))
     cells = MODELS * DECODERS
     sizes = {"few": few, "many": many, "artifacts": artifacts, "predictions": number}

@@ -84,7 +84,7 @@ def unguarded() -> ExitStack:
 
 
 def patched(*patches: tuple[Any, str, Any]) -> ExitStack:
-    """Return a context in which attributes are replaced; raise AttributeError if one does not exist."""
+    """Return a context in which attributes are replaced; raise AttributeError if an attribute does not exist."""
     stack = ExitStack()
     for owner, name, value in patches:
         stack.enter_context(patch.object(owner, name, value))
@@ -97,7 +97,7 @@ WAYS: Mapping[str, Callable[[], ExitStack]] = {
 
 
 def measure(path: Path, profile: str | None, repeats: int) -> tuple[int, dict[str, float]]:
-    """Return the number of stages of a suite, and median CPU seconds with all guards, without each, and without any."""
+    """Return a suite's number of stages, and median CPU seconds with all guards, without each, and without any."""
     seconds: dict[str, list[float]] = {name: [] for name in WAYS}
     stages = 0
     run_once(path, profile)  # imports everything and digests its code

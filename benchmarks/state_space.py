@@ -136,7 +136,7 @@ def joint_update(models: Sequence[DeepSSM], batches: Sequence[Batch]) -> Callabl
 def joint_ratios(
     config: DeepSSMConfig, info: TaskInfo, batches: Sequence[Batch], repeats: int
 ) -> tuple[list[float], float]:
-    """Return ratios of times of a vmapped update and separate updates, and the ratio of calls to a single seed."""
+    """Return ratios of times of vmapped and separate updates, and the ratio of calls for all seeds to one seed."""
     alone = [update(DeepSSM(config, info), batch) for batch in batches]
     together = joint_update([DeepSSM(config, info) for _ in batches], batches)
     calls = []
@@ -168,14 +168,14 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def cpu(run: Callable[[], object]) -> float:
-    """Return CPU seconds, which are robust to other load."""
+    """Return the CPU seconds of a run, which are robust to other load."""
     start = process_time()
     run()
     return process_time() - start
 
 
 def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
-    """Return ratios of times of updates and of the matrix products of an update without a log."""
+    """Return ratios of the time of updates to the time of their matrix products, for updates that write no log."""
     run = update(model, batch)
     run()  # writes the log, as every tenth update does
     with CallRecorder() as recorder:
@@ -193,7 +193,7 @@ def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
 
 
 def costs_of_scores(model: DeepSSM, types: Batch) -> Mapping[str, list[float]]:
-    """Return seconds and MB of P(w) of all types, from three runs."""
+    """Return the seconds and MB for computing P(w) of all types, in three runs."""
     times, memory = [], []
     for seed in range(3):
         with torch.inference_mode(), MemoryMonitor() as monitor:

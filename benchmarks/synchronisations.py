@@ -55,7 +55,7 @@ def families() -> Iterator[tuple[str, ModelConfig]]:
 
 
 def waits(config: ModelConfig, updates: int) -> list[Synchronisation]:
-    """Return all waits of a number of updates, after a first one."""
+    """Return all waits of a number of updates, after a first update."""
     case = Case.of(config, info=_info(config))
     with Pretended(), float64(), torch.random.fork_rng(devices=[]):
         on_gpu = moved(case, "cuda")

@@ -1,4 +1,4 @@
-"""Compare the trainer with bare loops over the same batches, and its options with their absence.
+"""Compare the trainer with bare loops over the same batches, and its options with the trainer without them.
 
 Run as `python benchmarks/training.py [--quick]`; prints Markdown tables. Each round runs the same few updates of all loops,
 starting with a different one; ratios of CPU times are medians over rounds. The trainer is timed from its request for the
@@ -79,7 +79,7 @@ def _batch(rows: Sequence[Tensor], first: int) -> Batch:
 
 
 class TimedBatches(Task):
-    """Fixed batches; `began` is the CPU time of the request for the first one."""
+    """Fixed batches; `began` is the CPU time when the first batch was requested."""
 
     began = 0.0
 
@@ -218,7 +218,7 @@ def _info(vocabulary: int) -> TaskInfo:
 def time_rounds(loops: Mapping[str, Pass], repeats: int) -> Rounds:
     """Return CPU seconds of all loops in `repeats` rounds, after an uncounted warm-up round.
 
-    Each round starts with a different loop, because preceding loops affect memory, and other load the clock.
+    Each round starts with a different loop, because preceding loops affect memory, and other load affects the clock.
     """
     times: dict[str, list[float]] = {name: [] for name in loops}
     names = [*loops]
@@ -242,7 +242,7 @@ def row(
 
 
 def table(times: Rounds, updates: int) -> str:
-    """Return a table of loops relative to the bare one, and options relative to the trainer without them."""
+    """Return a table of loops relative to the bare loop, and options relative to the trainer without them."""
     rows = [
         row("trainer / bare loop", times, "trainer", "bare", updates, BUDGET),
         row("bare loop, repeated (noise)", times, "bare, repeated", "bare", updates),

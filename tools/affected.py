@@ -1,4 +1,4 @@
-"""Print the test folders that a change affects: those of changed distributions and of those that require them.
+"""Print the test folders of the distributions that a change affects: changed distributions and all that require them.
 
 `python tools/affected.py [COMMIT]` compares the working tree with a commit, by default the last commit before the
 newest batch of commits on the main branch. Without such a commit, e.g. in a shallow clone, all folders are printed.
@@ -15,7 +15,7 @@ from projects import META, ROOT, Project, projects, split
 
 CORE = "bench-core"
 MAIN = ("origin/main", "main")
-BATCH_SECONDS = 12 * 3600  # between the first and the last commit of a batch
+BATCH_SECONDS = 12 * 3600  # maximum time between the first and the last commit of a batch
 SHARED = ("conftest.py", "constraints.txt", "tests/small/")  # used by the tests of all distributions
 
 
@@ -28,7 +28,7 @@ def folders(changed: Iterable[str] | None) -> list[str]:
 
 
 def _affected(changed: Iterable[str], ours: dict[str, Project]) -> set[str]:
-    """Return the distributions whose tests changed, and those that contain or require changed code."""
+    """Return the distributions whose tests changed, and the distributions that contain or require changed code."""
     tested: set[str] = set()
     code: set[str] = set()
     for name in changed:
@@ -48,7 +48,7 @@ def _owner(name: str, ours: dict[str, Project]) -> str | None:
 
 
 def _required(name: str, ours: dict[str, Project]) -> set[str]:
-    """Return the distributions of this repository that one requires, directly or not, extras included."""
+    """Return the distributions of this repository that a distribution requires, even indirectly or by extras."""
     required, queue = set[str](), [name]
     while queue:
         project = ours[queue.pop()]
@@ -59,7 +59,7 @@ def _required(name: str, ours: dict[str, Project]) -> set[str]:
 
 
 def changed_files(since: str | None = None) -> list[str] | None:
-    """Return the files that differ from a commit, by default the one before the last batch; None if it is unknown."""
+    """Return the files changed since a commit, by default the last before the newest batch; None if it is unknown."""
     since = since or _before_last_batch()
     names = _git("diff", "--name-only", "--no-renames", since, "--") if since else None
     new = _git("ls-files", "--others", "--exclude-standard")

@@ -40,7 +40,7 @@ MAX_LINE_CHARACTERS = 100  # characters; longer signatures take several lines, l
 MAX_DEFAULT = 40  # characters; longer defaults are omitted
 HEADING = re.compile(r"^## (.+)$|^\{\{ entry\(\"(\w+)\"\) \}\}$", re.MULTILINE)
 SHAPE = re.compile(r"(?<![\w`\]])\[(?:(?:[A-Z]|\*)[^\[\]`]*)?\](?!\()")
-DEFAULTS = {"dict": "{}", "list": "[]", "State": "State()"}  # by `default_factory`
+DEFAULTS = {"dict": "{}", "list": "[]", "State": "State()"}  # default values by `default_factory`
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _signature(node: ast.FunctionDef, width: int = 10**6, with_self: bool = Fals
 
 
 def _parameters(parameters: str) -> list[str]:
-    """Split parameters, with spaces around the = of typed defaults."""
+    """Split parameters; add spaces around the = of typed defaults."""
     depth, parts = 0, [""]
     for sign in parameters:
         depth += (sign in "([{") - (sign in ")]}")
@@ -330,7 +330,7 @@ def _flat(doc: str | None) -> str:
 
 
 def _shapes(text: str) -> str:
-    """Mark the shapes outside code as code."""
+    """Format shapes as code unless they are inside code."""
     return "".join(
         part if place % 2 else SHAPE.sub(r"`\g<0>`", part) for place, part in enumerate(re.split(r"(`[^`]*`)", text))
     )

@@ -21,7 +21,7 @@ import pytest
 
 from bench_core.computing.clocks import cpu_seconds
 
-LIMIT_SECONDS = 2.0  # of 12,000 tests, the 3 % above it took half of the total time
+LIMIT_SECONDS = 2.0  # the 3 % of 12,000 tests that exceeded the limit took half of the total time
 TABLE = ".pytest_cache/cpu-seconds.tsv"
 UNLIMITED = ("slow", "nightly")
 FAILURE_FACTOR = 5  # times the limit; CPU seconds of a test vary by a factor of up to 2.4 on a busy virtual machine
@@ -32,7 +32,7 @@ class Usage:
     """CPU seconds of pytest processes and their children, by name."""
 
     tests: dict[str, float] = field(default_factory=dict)
-    fixtures: dict[str, float] = field(default_factory=dict)  # scope wider than a function
+    fixtures: dict[str, float] = field(default_factory=dict)  # fixtures with a scope wider than a function
     imports: dict[str, float] = field(default_factory=dict)
     unlimited: list[str] = field(default_factory=list)  # names of tests
     total: float = 0.0
@@ -79,7 +79,7 @@ class UsageClock:
     def __init__(self) -> None:
         self.usage = Usage()
         self.other_seconds = 0.0  # total of shared fixtures and imports
-        self.inside = False  # a shared fixture or an import, which includes nested ones
+        self.inside = False  # whether a shared fixture or an import, including nested ones, is running
 
     @contextmanager
     def test(self, name: str) -> Iterator[None]:
@@ -141,7 +141,7 @@ class UsageHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Add the measurements of a worker; a crashed worker has none."""
+        """Add the measurements of a worker; a crashed worker has no measurements."""
         if text := getattr(node, "workeroutput", {}).get("cpu_seconds"):
             self.usage.add(Usage(**json.loads(text)))
 
@@ -149,7 +149,7 @@ class UsageHooks:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Send the measurements to the controller or write the table, and fail if a test is far above the limit."""
         config = session.config
-        has_workers = bool(self.usage.total)  # which are children of this process and already counted
+        has_workers = bool(self.usage.total)  # workers are children of this process and already counted
         self.usage.total += time.process_time() if has_workers else cpu_seconds()
         if hasattr(config, "workeroutput"):
             config.workeroutput["cpu_seconds"] = json.dumps(asdict(self.usage))
@@ -182,7 +182,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark later cases of tests with the markers `quick(number)`, `quick(number, slow)` or `slow(number)`."""
+    """Mark later cases of tests that have the markers `quick(number)`, `quick(number, slow)` or `slow(number)`."""
     seen: dict[str, int] = {}
     for item in items:
         if item.get_closest_marker("nightly"):
@@ -207,7 +207,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def count(seconds: dict[str, float], name: str, more: float) -> None:
-    """Add seconds to a name."""
+    """Add seconds to the total of a name."""
     seconds[name] = seconds.get(name, 0.0) + more
 
 

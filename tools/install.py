@@ -30,11 +30,11 @@ STAMP = VENV / "bench-setup"
 BUILD = ["hatchling>=1.26", "editables>=0.5"]
 WHEELS = ["--only-binary", ":all:"]
 CONSTRAINTS = ["--constraint", "constraints.txt"]
-DISK_BYTES = 4 * 2**30  # with the CPU build of torch
+DISK_BYTES = 4 * 2**30  # required disk space, with the CPU build of torch
 CI_ONLY = {"bench-ray", "bench-slurm"}  # users of clusters install these themselves
 FROM_SOURCE = {"japanese", "korean"}  # extras with dictionaries that have no wheels
 OPTIONAL = {"tensorboard", "wandb", "frames", "datasets", "parquet"}  # extras that users install themselves
-# the same extras with their distributions
+# `OPTIONAL` extras with their distributions
 WITH_OPTIONAL = ["bench-trackers[tensorboard,wandb]", "bench-notebook[frames]", "bench-data[datasets,parquet]"]
 
 
@@ -100,7 +100,7 @@ def works() -> bool:
 
 
 def with_extras(project: Project) -> str:
-    """Return a distribution with its extras, except `OPTIONAL` ones and those without wheels."""
+    """Return a distribution with its extras, except `OPTIONAL` extras and extras without wheels."""
     extras = [] if project.name == META else sorted(set(project.extras) - FROM_SOURCE - OPTIONAL)
     return f"{project.name}[{','.join(extras)}]"
 

@@ -34,7 +34,7 @@ THIRD_PARTIES = (
 )
 FAST = "not slow and not nightly"
 UNUSED = ("cacheprovider", "xdist", "xdist.looponfail", "anyio")  # pytest plugins that are slow to load
-MAX_CASES = 4  # of a parametrized test, besides those whose names contain a word of the request
+MAX_CASES = 4  # maximum cases of a parametrized test, besides cases whose names contain a word of the request
 GIB = 2**30
 
 

@@ -1,4 +1,4 @@
-"""Mutation testing: sample mutants of the code from every folder, and count those that the tests catch.
+"""Mutation testing: sample mutants of the code from every folder, and count the mutants that the tests catch.
 
 `python tools/mutants.py` continues the results for this code in docs/quality.jsonl, or starts new ones, and generates
 docs/quality.md from them. It mutates a temporary clone, never the working tree.
@@ -46,11 +46,11 @@ EXIT_CODES = (
     "0",
     "1",
     "5",
-)  # of pytest: passed, failed (without a failed test: by a plugin), no tests selected
+)  # exit codes of pytest: passed, failed (without a failed test: because of a plugin), no tests selected
 HANG_SECONDS = 20  # wall-clock seconds without CPU time
-LOOP_SECONDS = 8  # CPU seconds of a test, at least twice those without the mutant
+LOOP_SECONDS = 8  # CPU seconds of a test, at least twice as many as without the mutant
 UNREACHED = 9  # distance in imports of files that no test imports, such as commands
-MIN_TRIED = 5  # mutants, for a share with an interval
+MIN_TRIED = 5  # minimum number of mutants for a share with an interval
 MAX_CODE = 70  # characters of code in a table cell
 FILES_AT_ONCE = (1, 4, 16)  # in the first, the second and each later process
 COLLECTION = "collection"
@@ -92,7 +92,7 @@ class Scratch:
         self._server: subprocess.Popen[str] | None = None
 
     def make(self, commit: str, tests_of: str) -> None:
-        """Clone a commit, with the tests of another, and create an environment with our third-party packages."""
+        """Clone a commit, with the tests of another commit, and create an environment with third-party packages."""
         git(ROOT, "clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(self.place))
         git(self.place, "checkout", "--quiet", "--detach", tests_of)
         if tests_of != commit:
@@ -128,7 +128,7 @@ class Scratch:
                 (venv_folder / "bin" / script.name).chmod(0o755)
 
     def sources(self) -> dict[str, bytes]:
-        """Return the product's files by path, without plugins that are not installed, whose tests are skipped."""
+        """Return the product's files by path, except plugins that are not installed (their tests are skipped)."""
         tops = [top for pattern in PRODUCT for top in self.place.glob(pattern) if find_spec(top.name)]
         files = [path for top in tops for path in top.rglob("*.py")]
         named = {path.relative_to(self.place).as_posix(): path for path in files}
@@ -140,7 +140,7 @@ class Scratch:
     ) -> RunResult:  # fmt: skip
         """Run the fast tests in files in a new process, for at most `budget` CPU seconds.
 
-        Parametrized tests run a few cases, and those with one of `words` in their names.
+        Parametrized tests run a few cases, and all cases with one of `words` in their names.
         """
         work = self.place / ".mutants"
         shutil.rmtree(work, ignore_errors=True)
@@ -222,7 +222,7 @@ def _run_result(work: Path, seconds: float, stopped: str) -> RunResult:
 
 
 class Ranking:
-    """Orders test files by how likely they are to detect a change of a product file, from names and imports."""
+    """Orders test files by how likely they are to detect a change of a product file, judging by names and imports."""
 
     def __init__(self, place: Path) -> None:
         products = {
@@ -235,9 +235,9 @@ class Ranking:
         self.imports = {name: self._imports(name) for name in self.texts}
 
     def files(self, mutation: Mutation) -> list[str]:
-        """Return all test files: first those named like the mutated file, then by import distance.
+        """Return all test files: first files named like the mutated file, then the others by import distance.
 
-        Files that mention the mutated function or class, or share words with its name, rank nearer.
+        Files that mention the mutated function or class, or share words with its name, rank higher.
         """
         distances = self._distances(mutation.path)
         stem = mutation.path.rpartition("/")[2].removesuffix(".py")
@@ -268,7 +268,7 @@ class Ranking:
         return distances
 
     def _imports(self, name: str) -> set[str]:
-        """Return the files that a file imports, or names in a target such as "package.module:Name"."""
+        """Return the files that a file imports, or that it names in a target such as "package.module:Name"."""
         modules: set[str] = set()
         for node in ast.walk(ast.parse(self.texts[name])):
             match node:
@@ -345,7 +345,7 @@ class Judge:
         path = self.scratch.place / mutation.path
         source, state = path.read_bytes(), path.stat()
         path.write_bytes(mutation.apply(source))
-        self._attempts += 1  # Python identifies compiled files by time, so each version needs its own
+        self._attempts += 1  # Python identifies compiled files by time, so each version needs its own time
         os.utime(path, (state.st_mtime + 10 * self._attempts,) * 2)
         try:
             return self._search(mutation)
@@ -509,7 +509,7 @@ def _code(text: str) -> str:
 
 
 def measure(options: argparse.Namespace, place: Path) -> Results:
-    """Try the mutants without results, in scratch clones below a folder."""
+    """Try the mutants that have no results yet, in scratch clones below a folder."""
     commit, tests_of = (_commit_id(name) for name in (options.commit, options.tests_of or options.commit))
     about = {
         "commit": commit, "code": code_digest(commit), "tests": code_digest(tests_of),

@@ -300,7 +300,7 @@ def folder(path: str) -> str:
 def sample(sources: dict[str, bytes], count: int, seed: int) -> list[Mutation]:
     """Sample mutations from each folder in proportion to its lines, in an order with balanced prefixes.
 
-    Lines are sampled first, then a mutation of each line, so lines with many mutations have the same weight.
+    Lines are sampled first, then a mutation of each line, so lines with many mutations have no extra weight.
     """
     lines: dict[str, dict[tuple[str, int], list[Mutation]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(sources):

@@ -7,7 +7,7 @@
     <!-- reports: strlm -->                       the suites of a paper with their reports, commits, seeds, CPU hours
     <!-- end -->
 
-Suites without a report are "not run yet", with the CPU hours from the column of that name in the README beside them.
+Suites without a report are marked "not run yet", with the CPU hours from that column of the README beside them.
 Reports without a manifest, or with files that do not match it, are refused.
 """
 
@@ -43,7 +43,7 @@ HOURS = re.compile(r"(?:< |about )?[\d.,]*\d")
 PAPER_PROFILES = (None, "paper")  # profiles that reproduce the set-up of a paper
 DECIDED = ("holds", "fails")
 MIN_P_VALUE = 1e-6  # smaller p-values are not meaningful
-DEFAULT_DIGITS = 2  # at most, for numbers without a metric
+DEFAULT_DIGITS = 2  # maximum digits of numbers without a metric
 
 Record = Mapping[str, Any]
 
@@ -109,7 +109,7 @@ class Place:
         return [report_in(path) for name in profiles(suite) if (path := report_folder(folder / name)).is_dir()]
 
     def cost(self, suite: Path, profile: str | None = "small") -> str:
-        """Return the CPU hours of a profile from the README beside a suite; an empty string if there are none.
+        """Return the CPU hours of a profile from the README beside a suite, or an empty string if they are missing.
 
         Rows without a profile are about `small`.
         """
@@ -138,7 +138,7 @@ def profiles(suite: Path) -> dict[str, str | None]:
 
 
 def report_folder(folder: Path) -> Path:
-    """Return the folder of a report, which ends in `-failed` if a cell failed, as some do intentionally."""
+    """Return the folder of a report; it ends in `-failed` if a cell failed, which some suites intend."""
     failed = folder.with_name(f"{folder.name}-failed")
     return failed if failed.is_dir() and not folder.is_dir() else folder
 
@@ -186,7 +186,7 @@ def table_lines(name: str, place: Place) -> list[str]:
 
 
 def _missing_report(folder: str, table: str, place: Place) -> list[str]:
-    """Return the text in place of a table whose suite and profile have no report."""
+    """Return the text that replaces a table whose suite and profile have no report."""
     paper, _, name = folder.rpartition("/")
     suite = next((suite_ for suite_ in place.suites(paper) if name in profiles(suite_)), None)
     if suite is None:
@@ -318,7 +318,7 @@ def _p_value(value: float | None) -> str:
 
 
 def _seeds(claim: Record, report: Report) -> int:
-    """Return the number of seeds shared by the trained models of a claim, or by all models if none is trained."""
+    """Return the number of seeds shared by the trained models of a claim, or by all models if no model is trained."""
     models = report.results["models"] or {}
     counts = [(each["n"], models.get(each["axes"].get("model"), {}).get("updates") != 0) for each in claim["values"]]
     return min([n for n, trained in counts if trained] or [n for n, _ in counts], default=0)
@@ -351,7 +351,7 @@ def pages() -> list[Path]:
 
 
 def main() -> int:
-    """Regenerate all pages; return 1 if one is invalid."""
+    """Regenerate all pages; return 1 if a page is invalid."""
     try:
         for page in pages():
             before = page.read_text("utf-8")

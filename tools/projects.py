@@ -42,7 +42,7 @@ class Project:
         return dict(self.about.get("optional-dependencies", {}))
 
     def requires(self, extras: Iterable[str] = ()) -> list[str]:
-        """Return the requirements, including those of extras."""
+        """Return the requirements, including requirements of the given extras."""
         return [*self.about.get("dependencies", []), *(each for extra in extras for each in self.extras[extra])]
 
 
@@ -60,7 +60,7 @@ def split(requirement: str) -> tuple[str, list[str], str]:
 
 
 def third_parties(requirements: Iterable[str]) -> list[str]:
-    """Return the sorted third-party requirements of distributions, including those of their requirements."""
+    """Return the sorted third-party requirements of distributions, including indirect requirements."""
     return sorted(set(_third_parties(requirements, projects(), set())))
 
 

@@ -14,7 +14,7 @@ from projects import ROOT, projects, split
 
 
 def problems() -> Iterator[str]:
-    """Yield the problems of the files."""
+    """Yield problems with the files of the repository."""
     ours = projects()
     version = ours["bench-core"].version
     for project in ours.values():

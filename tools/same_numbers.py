@@ -23,7 +23,7 @@ from projects import ROOT
 from safetensors.numpy import load
 
 MEASURED = {"costs.csv", "costs.html", "log"}
-CODE_FILES = {"manifest.json", "stages.jsonl.gz"}  # keys and digests of code, which no other file depends on
+CODE_FILES = {"manifest.json", "stages.jsonl.gz"}  # cache keys and code digests, on which no other file depends
 #: JSON keys with measured values, or digests of code.
 UNCOMPARED_KEYS = {
     "artifacts",
@@ -44,7 +44,7 @@ VARIABLE = re.compile(
     r"|\b[\d.,]+ ?(ms|s|min|h|CPU hours?|hours?|MiB|GiB)\b"
     r"|\bbench(-[a-z-]+)? \d+\.\d+\.\d+\w*"
 )
-MAX_DIFFERENCES = 3  # printed per file
+MAX_DIFFERENCES = 3  # maximum number of differences printed per file
 
 
 def run(folder: Path, suites: list[str]) -> int:
@@ -111,7 +111,7 @@ def _content(path: Path) -> Any:
     content = path.read_bytes()
     if path.suffix == ".gz":
         return gzip.decompress(content)
-    if path.suffix == ".safetensors":  # whose names are cache keys
+    if path.suffix == ".safetensors":  # tensor names are cache keys
         return sorted((list(tensor.shape), tensor.tobytes().hex()) for tensor in load(content).values())
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in content.splitlines()]

@@ -1,8 +1,8 @@
 """Build the wheels of all distributions in dist/, with lists of their third-party requirements.
 
-`dist/requirements/all.txt` lists the third-party requirements of bench-all, `NAME.txt` those of its extra NAME, and
-`DISTRIBUTION.txt` those of a single distribution. Once these are installed, our wheels need no package index, where
-others could have registered their names.
+`dist/requirements/all.txt` lists the third-party requirements of bench-all, `NAME.txt` the requirements of its extra
+NAME, and `DISTRIBUTION.txt` the requirements of a single distribution. Once these are installed, our wheels can be
+installed without a package index, on which others could have registered our names.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `python tools/words.py` prints every finding with file and line, and fails if there is any; `make lint` runs it. Names
 are checked in product code, tools and benchmarks; English in docstrings, comments, messages, pages and suites.
-Generated pages, committed reports and the changelog are exempt: the first follow docstrings, the others are records.
+Generated pages are exempt because they follow docstrings; committed reports and the changelog are records.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PARTICIPLES = frozenset(
         "held",
         "meant",
     ]
-)  #: words that no function is called by
-VAGUE = frozenset({"one", "found", "own"})  #: words that no variable or parameter is called by
+)  #: words that must not be names of functions
+VAGUE = frozenset({"one", "found", "own"})  #: words that must not be names of variables or parameters
 #: Former words of this project -> the term of the field, for variables and parameters.
 TERMS = {
     "opening": "prompt", "openings": "prompts", "outcome": "prediction", "outcomes": "predictions"
@@ -84,7 +84,7 @@ RECORDS = re.compile(r"reports/|CHANGELOG\.md|suites/.*references/|.*/tests/|tes
 
 
 class Text(NamedTuple):
-    """A text with the line that it starts at."""
+    """A text and the number of its first line."""
 
     line: int
     text: str

@@ -45,7 +45,7 @@ def report_unavailable(suite: Suite, data: Path, problems: Problems, inspector: 
 
 
 def _settings(suite: Suite) -> Iterator[tuple[Keys, str, str, Any]]:
-    """Yield keys, name, task and settings of each part and training; the task is empty except in `by_task`."""
+    """Yield keys, name, task and settings of each part and of its training; the task is empty outside `by_task`."""
     for section in ("tasks", "decoders", "metrics", "probes"):
         yield from (((section, name), name, "", config) for name, config in getattr(suite, section).items())
     for name, entry in suite.models.items():
@@ -68,7 +68,7 @@ def _unreadable_files(keys: Keys, settings: Any, data: Path, suite: Path) -> Ite
 
 
 def _problem(path: Path, data: Path, suite: Path) -> str | None:
-    """Return why a file or folder cannot be read, with advice; None if it can."""
+    """Return why a file or folder cannot be read, with advice; None if it is readable."""
     try:
         place: Path = located(path, data, suite)
         if place.is_dir():
@@ -84,7 +84,7 @@ def _problem(path: Path, data: Path, suite: Path) -> str | None:
 
 
 def _implicit_file_problems(settings: Any, data: Path, suite: Path) -> Iterator[str]:
-    """Yield the problems of implicit files of a task or model, which are not settings."""
+    """Yield problems with the files that a task or model reads but that are not settings."""
     try:
         if isinstance(settings, TaskConfig):
             with opened_only():
@@ -101,7 +101,7 @@ def _implicit_file_problems(settings: Any, data: Path, suite: Path) -> Iterator[
 
 
 def _digests(task: TaskConfig, data: Path, suite: Path) -> list[str]:
-    """Return the digests of the files of a task, or an empty list if any is unreadable (reported elsewhere)."""
+    """Return the digests of a task's files, or an empty list if a file is unreadable (reported elsewhere)."""
     with suppress(DataError, OSError, ValueError):
         config = located(task, data, suite)
         return [*config.reads(data).values(), *(digest(path) for path, _ in paths(vars(config)) if path.is_file())]
@@ -117,7 +117,7 @@ def _report_devices(suite: Suite, problems: Problems) -> None:
 
 
 def _cuda_advice() -> str:
-    """Return advice if CUDA is not available; import torch only if that is uncertain."""
+    """Return advice if CUDA is unavailable; import torch only if its availability is uncertain."""
     try:
         is_certain = version("torch").endswith("+cpu") or not any(
             any(Path("/dev").glob(pattern)) for pattern in DEVICE_PATTERNS

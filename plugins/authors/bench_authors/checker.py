@@ -15,44 +15,44 @@ from bench_core.execution.workers import Worker
 from bench_core.registry import PartKind
 
 MODULE = "bench_authors.testing.trials"  #: runs in worker processes; never imported here
-MAX_TIMEOUTS = 2  #: timeouts of a part after which its other contracts are skipped
+MAX_TIMEOUTS = 2  #: number of timeouts after which a part's other contracts are skipped
 IMPORTED, BUILT = "while it was imported", "while it was built"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A part as JSON data, with the conditions of its contracts."""
+    """A part to test, as JSON data, and the conditions for testing its contracts."""
 
     kind: PartKind  # model, decoder, task or metric
-    parts: Sequence[Mapping[str, Any]]  # settings with `name`; of a decoder, then of its model
+    parts: Sequence[Mapping[str, Any]]  # settings with `name`; for a decoder, followed by its model's settings
     source: str = "none"  # source kind of the task
     trained: bool = True  # whether the model is trained by updates
-    accelerated: bool = False  # whether it may run on an accelerator, where its contracts must hold, too
+    accelerated: bool = False  # whether it may run on an accelerator, where its contracts must also hold
     quick: bool = False  # whether to use few samples and skip training and accelerators
-    roots: Sequence[str] = ()  # root modules of parts that the settings name
+    roots: Sequence[str] = ()  # root modules of the parts named in the settings
 
 
 @dataclass
 class Verdict:
-    """The results of a part by contract, with a reason for each broken contract."""
+    """The results of testing a part's contracts, with a reason for each broken contract."""
 
     kept: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
-    raised: list[str] = field(default_factory=list)  # broken by an error or a crash
+    raised: list[str] = field(default_factory=list)  # contracts broken by an error or a crash
     only_on_cpu: dict[str, str] = field(default_factory=dict)  # broken only on an accelerator that is not required
     exempt: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # skipped after timeouts
-    untried: str = ""  # reason for testing none
-    trying: str = ""  # contract begun last
+    untried: str = ""  # reason why no contract was tested
+    trying: str = ""  # contract most recently started
     due: list[str] = field(default_factory=list)
 
     @property
     def done(self) -> list[str]:
-        """Return the contracts with a result."""
+        """Return the contracts that have a result."""
         return [*self.kept, *self.broken, *self.only_on_cpu]
 
     def record(self, message: Mapping[str, Any]) -> None:
-        """Record a message of the worker."""
+        """Record a message from the worker."""
         self.trying = message.get("trying", self.trying)
         self.due = message.get("due", self.due)
         self.exempt = message.get("exempt", self.exempt)
@@ -64,7 +64,7 @@ class Verdict:
             getattr(self, name).update(message.get(name, {}))
 
     def record_crash(self, reason: str) -> bool:
-        """Record a lost process; return whether the other contracts can be tested in a new process."""
+        """Record the loss of the worker process; return whether other contracts can be tested in a new process."""
         again = self.trying not in (IMPORTED, BUILT, *self.broken)
         self.broken.setdefault(self.trying, reason)
         self.raised.append(self.trying)

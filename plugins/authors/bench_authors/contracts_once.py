@@ -1,4 +1,4 @@
-"""Tests the contracts of models before their first training in a worker, once per digest of their code."""
+"""Tests the contracts of models in a worker before they are first trained, once per digest of their code."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -20,10 +20,10 @@ MAX_REPORTED_CONTRACTS = 3  #: broken contracts listed in a reason
 def broken_contracts(
     stages: Collection[Stage], known: Mapping[str, Stage], store: Store, data: Path
 ) -> dict[str, str]:
-    """Return the trainings whose model breaks a contract: reasons by stage key.
+    """Return the reason for each training stage whose model breaks a contract, by stage key.
 
-    The store marks models that keep their contracts with some settings, and models that cannot be tested because they
-    are too large or need other data than a trial synthesizes. `known` has the stages of tasks.
+    The store marks models that keep their contracts with at least one choice of settings, and models that cannot be
+    tested because they are too large or need data that a trial cannot synthesize. `known` has the stages of tasks.
     """
     due: dict[Path, list[Stage]] = {}
     for stage in stages:
@@ -35,14 +35,14 @@ def broken_contracts(
     with checking(data, MAX_SECONDS) as verdict:
         for mark, trainings in due.items():
             faulty = False
-            for alike in _by_settings(trainings):  # until some settings pass: others may be wrong, not the code
+            for alike in _by_settings(trainings):  # until settings pass; others may fail with correct code
                 task = known[alike[0].inputs["task"][1]].settings["task"]
                 model = placed(alike[0].settings["model"], alike[0].places)
                 with meaning_of(known[alike[0].inputs["task"][1]]):
                     source = str(configured("task", task).source)
                 roots = [root for several in alike[0].roots.values() for root in several]
                 result = verdict(Trial("model", [model], source, quick=True, roots=roots))
-                skip = {*alike[0].settings.get("exempt", ()), *result.raised, IMPORTED, BUILT}  # left to the training
+                skip = {*alike[0].settings.get("exempt", ()), *result.raised, IMPORTED, BUILT}  # reported by training
                 if reason := _reason(alike[0], {law: why for law, why in result.broken.items() if law not in skip}):
                     reasons |= dict.fromkeys((stage.key for stage in alike), reason)
                 keeps = not reason and not result.raised and not result.broken.keys() & {IMPORTED, BUILT}
@@ -57,7 +57,7 @@ def broken_contracts(
 
 
 def _by_settings(trainings: Sequence[Stage]) -> Collection[list[Stage]]:
-    """Group trainings by the settings of their model."""
+    """Group training stages by the settings of their models."""
     groups: dict[str, list[Stage]] = {}
     for training in trainings:
         groups.setdefault(json.dumps(training.settings["model"], sort_keys=True), []).append(training)

@@ -22,7 +22,7 @@ from placed_settings import Keys, Problems, Unreadable
 
 @dataclass
 class Inspector:
-    """Inspects the parts of a suite; tasks come before their models."""
+    """Inspects the parts of a suite; tasks must be inspected before their models."""
 
     suite: Suite
     problems: Problems
@@ -32,7 +32,7 @@ class Inspector:
     tasks: dict[str, Inspection] = field(default_factory=dict)
 
     def inspect(self, keys: Keys, name: str, task: str, settings: Any) -> None:
-        """Inspect a part, or the initial weights of a training; `task` selects the settings of a model by task."""
+        """Inspect a part, or the initial weights for training; `task` selects a model's settings by task."""
         with suppress(Unreadable):
             config = located(settings, self.data, self.suite.folder)
             inspection = Inspection(self.data, self.answers)
@@ -44,7 +44,7 @@ class Inspector:
             self._report(keys, inspection, not isinstance(config, TaskConfig) or self._is_learned(name))
 
     def _is_learned(self, task: str) -> bool:
-        """Return whether a model of the suite is trained on a task, and so uses its vocabulary."""
+        """Return whether a model of the suite is trained on a task and therefore uses its vocabulary."""
         models = [name for name, tasks in self._pairs.items() if task in tasks]
         return any(not self.suite.models[name].at(task).config.is_untrainable() for name in models)
 
@@ -78,7 +78,7 @@ class Inspector:
         self.findings.skipped |= dict.fromkeys(inspection.skipped)
 
     def _add_tasks(self, inspection: Inspection, name: str, task: str, model: ModelConfig) -> bool:
-        """Add tasks, splits and seeds to the inspection of a model; return whether it has any."""
+        """Add tasks, splits and seeds to the inspection of a model; return whether there is anything to inspect."""
         if not model.inspector:
             return bool(paths(vars(model)))
         by_task = self.suite.models[name].by_task
@@ -103,7 +103,7 @@ class Inspector:
 
     @cached_property
     def _pairs(self) -> Mapping[str, Mapping[str, Iterable[str]]]:
-        """The splits of cells by model and task."""
+        """The splits that cells use, by model and task."""
         pairs: dict[str, dict[str, dict[str, None]]] = {}
         for cell in self._cells:
             if cell.model:

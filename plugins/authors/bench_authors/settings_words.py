@@ -38,8 +38,8 @@ class Setting:
 
     name: str  # name in suites
     type: str  # such as `whole number > 0`
-    default: str  # suite syntax, "required", or "" for null
-    meaning: str  # its comment in the source
+    default: str  # in suite syntax; "required", or "" for null
+    meaning: str  # comment in the source
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SettingGroup:
 
     @property
     def shape(self) -> str:
-        """Return its keys, such as `corpus: {kind: own, train, valid}`."""
+        """Return the keys of the mapping, such as `corpus: {kind: own, train, valid}`."""
         inside = [
             *(f"{key}: {value}" for key, value in self.tags.items()),
             *(setting.name for setting in self.settings),
@@ -70,7 +70,7 @@ def settings(config: type[BaseModel]) -> list[Setting]:
 
 
 def groups(config: type[BaseModel]) -> list[SettingGroup]:
-    """Return the possible mappings of its settings, nested mappings included, each at its first place."""
+    """Return the mappings that settings may have as values, including nested mappings, each at its first place."""
     return [group for name, field in config.model_fields.items() for group in _groups(name, field)]
 
 

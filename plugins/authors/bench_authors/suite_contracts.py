@@ -17,12 +17,12 @@ from bench_core.terminal import count_of, say
 
 
 def check_contracts(suites: Mapping[str, Suite], data: Path, seconds: float | None) -> int:
-    """Test the contracts of each part of suites once, print a line for each part, and return the exit code.
+    """Test the contracts of each part in the suites once, print a line for each part, and return the exit code.
 
-    The exit code is 1 if a contract is broken, else 0. Each contract may take `seconds` in a worker process; with
-    None, contracts are tested in this process. Models and decoders are built with the settings of the suite on a tiny
-    vocabulary, metrics measure synthetic outputs, and tasks read their own data. Text generators, which depend on the
-    prompts of their data, are not tested.
+    The exit code is 1 if a contract is broken, else 0. Each contract may take up to `seconds` in a worker process;
+    if `seconds` is None, contracts are tested in this process. Models and decoders are built with the settings of the
+    suite and a tiny vocabulary, metrics score synthetic outputs, and tasks read their own data. Text generators are
+    not tested, because they depend on the prompts of their data.
     """
     seen: set[str] = set()
     code = 0
@@ -49,7 +49,7 @@ def _in_process(data: Path) -> AbstractContextManager[Callable[[Trial], Verdict]
 
 
 def _trials(suite: Suite) -> Iterator[tuple[str, Trial | str]]:
-    """Yield for each part of a suite a label, such as `model lstm`, with its trial or the reason not to test it."""
+    """Yield a label for each part of a suite, such as `model lstm`, with its trial or the reason not to test it."""
     devices = (hardware.device for hardware in suite.hardware.values())
     accelerated = any(device_kind() == "cuda" if device == "auto" else device == "cuda" for device in devices)
     cells = [

@@ -1,4 +1,4 @@
-"""Checks that the target class of a Config exists, by parsing its module, because an import may load torch."""
+"""Checks that the target class of a Config exists, by parsing its module: importing the module might load torch."""
 
 import ast
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from placed_settings import Problems, Unreadable
 
 UNSURE = "?"  # undecidable from the source of a module
 
-#: Configs that need a target class; Configs of kinds defined by plugins may not.
+#: Base classes of Configs that need a target class; Configs of kinds that plugins define may lack a target class.
 NEEDS_TARGET = (TaskConfig, ModelConfig, DecoderConfig, MetricConfig, ProbeConfig, ExecutorConfig)
 
 
@@ -64,7 +64,7 @@ def target_problem(kind: type[Config]) -> str | None:
 
 @cache
 def _problem(module: str, attribute: str) -> str:
-    """Return why a module lacks an attribute, the empty string if it has it, or UNSURE."""
+    """Return why a module lacks an attribute, the empty string if it has the attribute, or UNSURE."""
     try:
         spec = find_spec(module)
     except ModuleNotFoundError as error:
@@ -95,7 +95,7 @@ def _source(spec: ModuleSpec) -> str | None:
 
 
 def _names(body: list[ast.stmt]) -> Iterator[str]:
-    """Yield the names that the statements of a module define, `*` for star imports."""
+    """Yield the names that the statements of a module define; `*` stands for star imports."""
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
@@ -110,7 +110,7 @@ def _names(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def _suggestion(module: str) -> str:
-    """Return a suggestion of similarly named modules in its package, or general advice."""
+    """Suggest similarly named modules of the same package, or return general advice."""
     package, _, name = module.rpartition(".")
     spec = find_spec(package) if package else None
     known = [sibling.name for sibling in iter_modules((spec and spec.submodule_search_locations) or [])]
@@ -118,7 +118,7 @@ def _suggestion(module: str) -> str:
 
 
 def _import_problem(kind: type[Config]) -> str | None:
-    """Return the error of importing the target, or None."""
+    """Return the error raised by importing the target, or None."""
     try:
         kind.load()
     except PluginError as error:

@@ -1,8 +1,8 @@
-"""The Python interface of bench: evaluate objects with `evaluate`, read runs with `load`; names load on first use.
+"""The Python interface of bench: `evaluate` objects and `load` runs; names are imported on first use.
 
-`evaluating` runs objects as suites run files; `arguments` and `adhoc_parts` convert its arguments to parts, also
-functions (`text_functions`). `loaded` gives a run as rows and outputs, `trained_stage` finds one of its trained
-models, `trained_model` decodes with it. `cell_predictions` reads the decoded and scored examples of the cells.
+`evaluating` evaluates parts passed as objects; `arguments` and `adhoc_parts` convert its arguments, including
+functions (`text_functions`), to parts. `loaded` returns a run as rows and outputs, `trained_stage` finds a trained
+model of the run, and `trained_model` decodes with the model. `cell_predictions` reads decoded and scored examples.
 """
 
 # mypy: implicit-reexport

@@ -1,4 +1,4 @@
-"""Ad-hoc parts: classes, objects and functions that are not installed, as Configs of a single call.
+"""Ad-hoc parts: classes, objects and functions that are not installed, as Configs for a single call.
 
 Their code cannot be identified reliably, because notebook cells change without a trace. Each of these Configs
 therefore targets a nonexistent module with a name unique to the call. That name represents the code in cache keys, so
@@ -30,7 +30,7 @@ from bench_core.task import Task
 if TYPE_CHECKING:
     from torch import nn
 
-PLUGIN = "bench_notebook.adhoc_parts"  #: their name in the registry
+PLUGIN = "bench_notebook.adhoc_parts"  #: name of ad-hoc parts in the registry
 #: The interface of each kind, and the Config of a part without settings.
 INTERFACES: Mapping[str, tuple[type, type[Config]]] = {
     "task": (Task, TaskConfig),
@@ -75,7 +75,7 @@ class AdHocParts:
         return any(root.partition(":")[0] == self._module for several in roots for root in several)
 
     def config(self, kind: str, config: Config) -> dict[str, Any]:
-        """Return the suite entry of a Config, registering it, and Configs in its settings, if not installed."""
+        """Return the suite entry of a Config; register the Config, and Configs in its settings, if not installed."""
         return {**self._settings(config), "name": self.config_class(kind, type(config))}
 
     def config_class(self, kind: str, config_type: type[Config]) -> str:
@@ -91,7 +91,7 @@ class AdHocParts:
         return known[0] if known else self._add(kind, name_of(config_type), config_type, load=lambda: build)
 
     def part_class(self, kind: str, part_type: type) -> str:
-        """Return the name in suites of a class that implements an interface, registering it if needed."""
+        """Return the suite name of a class that implements an interface, registering the class if needed."""
         if config := _config_of(kind, part_type):
             return self.config_class(kind, config)
         return self._add(
@@ -147,7 +147,7 @@ class AdHocParts:
         return {"name": name, "weights": marks, "training": dict(FIXED_TRAINING)}
 
     def function(self, function: Callable[[str, Sequence[str]], float]) -> str:
-        """Return the metric name in suites of a function of an output and its references."""
+        """Register a function of an output and its references as a metric; return its name in suites."""
         attributes = {name: getattr(function, name) for name in ("better", "unit") if hasattr(function, name)}
         if attributes.get("better", 1) not in (-1, 0, 1) or not isinstance(attributes.get("unit", ""), str):
             raise SuiteError(
@@ -159,7 +159,7 @@ class AdHocParts:
         )
 
     def text_function(self, function: Callable[[list[str]], Sequence[str]]) -> str:
-        """Return the model name in suites of a function of prompts."""
+        """Register a function of prompts as a model; return its name in suites."""
         from bench_notebook.text_functions import TextFunction, TextFunctionConfig
 
         def build(config: Config, info: Any) -> nn.Module:
@@ -195,7 +195,7 @@ class AdHocParts:
         return free
 
     def _settings(self, config: Config) -> dict[str, Any]:
-        """Return the explicit settings of a Config as plain data, registering Configs inside of them.
+        """Return the explicit settings of a Config as plain data, registering Configs inside them.
 
         Raises SuiteError if the settings do not survive serialization.
         """
@@ -213,7 +213,7 @@ class AdHocParts:
         return data
 
     def _inner(self, kind: str, config: type[Config]) -> None:
-        """Register a Config inside the settings of another, under its own name."""
+        """Register a Config nested in the settings of another Config, under its own name."""
         known = {other.name: other for other in self.configs.get(kind, ())}
         if config.name in known and issubclass(known[config.name], config):
             return
@@ -223,7 +223,7 @@ class AdHocParts:
             )
 
 
-#: The training settings of a module evaluated with its current weights, independent of other models.
+#: The training settings of modules evaluated with their current weights; they override `training` of the suite.
 FIXED_TRAINING: Mapping[str, Any] = {
     "mode": "evaluate",
     "updates": None,
@@ -329,7 +329,7 @@ def _model_declarations(model_type: type) -> dict[str, Any]:
 
 
 def _model_interface(decoder_type: type, base: type) -> type:
-    """Return the model interface that a decoder takes, from its base class, e.g. `Decoder[Stepper]`."""
+    """Return the model interface that a decoder requires according to its base class, e.g. `Decoder[Stepper]`."""
     for parent in decoder_type.__mro__:
         for generic in getattr(parent, "__orig_bases__", ()):
             if get_origin(generic) is base:
@@ -340,7 +340,7 @@ def _model_interface(decoder_type: type, base: type) -> type:
 
 
 def _kind_of(config: type[Config]) -> str | None:
-    """Return the kind of a nested Config, from installed Configs with the same root class."""
+    """Return the kind of a nested Config, judging by installed Configs with the same root class."""
     family = next((parent for parent in config.__mro__ if Config in parent.__bases__), None)
     for kind in kinds():
         if family and any(issubclass(part.config, family) for part in parts(kind).values()):

@@ -1,4 +1,4 @@
-"""Converts the arguments of `evaluate` to the data of a suite file, with the argument that each value comes from."""
+"""Converts the arguments of `evaluate` to the data of a suite file, and records the argument of each value."""
 
 import json
 import os
@@ -24,7 +24,7 @@ ADVICE: Mapping[str, str] = {
     "metric": "the name of an installed metric, its settings, a Config, a Metric, or a function of an output and its "
     "references that returns a number",
 }
-MAX_QUOTED_CHARACTERS = 60  #: of values quoted in messages
+MAX_QUOTED_CHARACTERS = 60  #: maximum length of values quoted in messages
 
 
 @dataclass
@@ -93,7 +93,7 @@ class ArgumentReader:
             yield argument, "", value
 
     def put(self, name: str, value: Any) -> None:
-        """Read plain data into a section of the suite, unless it is None."""
+        """Read a value as plain data into a section of the suite, unless the value is None."""
         if value is not None:
             try:
                 self.source.put((name,), plain(value), "")
@@ -143,7 +143,7 @@ class ArgumentReader:
         return self.adhoc.module(value)
 
     def _name(self, value: Any, entry: Mapping[str, Any]) -> str:
-        """Return the name in the suite of a part passed without a name."""
+        """Return the suite name of a part passed without a name."""
         if isinstance(value, str | Mapping | Config):
             return str(entry.get("name"))
         is_built = isinstance(value, tuple(interface for interface, _ in INTERFACES.values()))

@@ -26,9 +26,9 @@ READ_ERRORS = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, R
 
 @dataclass(frozen=True)
 class StoredPredictions:
-    """The predictions of a decoding or a scoring in order of id, read from the store on each iteration."""
+    """The predictions of a decoding or scoring stage in order of id, read from the store on each iteration."""
 
-    cell: Mapping[str, Any]  # axes; a scoring has no `decoder`
+    cell: Mapping[str, Any]  # axes, without `decoder` if scored
     kind: Kind
     key: str  # artifact key
     store: Store
@@ -36,7 +36,7 @@ class StoredPredictions:
 
     @staticmethod
     def of(cells: Iterable[CellResult], store: Store) -> Iterator[StoredPredictions]:
-        """Yield the decodings and scorings of cells; a scoring that cells of several decoders share comes once."""
+        """Yield the stored predictions of cells; scores that cells with different decoders share are yielded once."""
         seen: set[tuple[str, str]] = set()
         for result in cells:
             if key := result.artifacts.get("decode"):
@@ -50,12 +50,12 @@ class StoredPredictions:
 
     @property
     def name(self) -> str:
-        """Return its name in messages, such as `words/lstm/greedy/test, seed 0`."""
+        """Return the name of the cell in messages, such as `words/lstm/greedy/test, seed 0`."""
         return cell_name(self.cell)
 
     @property
     def by(self) -> str | None:
-        """Return the likelihood of a scoring; None for a decoding. Raises StoreError as `iter` does."""
+        """Return the likelihood of scored predictions, None for decoded predictions; raise StoreError like `iter`."""
         if self.kind == "decode":
             return None
         with self._naming_the_cell():

@@ -61,8 +61,8 @@ def evaluate(
     suite files.
 
     All stages run in this process. Results of installed parts are cached in `store`, as by `bench run`. Results of
-    other parts are not, because their code may change between calls. The run is written to the folder `out`; without
-    `out`, it is deleted together with the returned object.
+    other parts are not cached, because their code may change between calls. The run is written to the folder `out`;
+    without `out`, it is deleted together with the returned object.
 
     Raises SuiteError listing all problems of the arguments. Failed cells are marked in the run.
     """
@@ -148,7 +148,7 @@ def _removing_adhoc_results(store: Store, planned: Plan, adhoc: AdHocParts) -> I
 
 
 def _changed_sources() -> list[Path]:
-    """Return code files that changed after this process started, whose digests may not match the loaded code."""
+    """Return code files that changed after this process started and may therefore differ from the loaded code."""
     return [path for path in code_digests().code.files() if path.stat().st_mtime > _process_start()]
 
 

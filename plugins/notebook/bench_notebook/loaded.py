@@ -57,10 +57,10 @@ class LoadedRun:
 
     @cached_property
     def draws(self) -> Mapping[tuple[str, str], NDArray[Any]]:
-        """The bootstrap replicates [B, 1000] of the numbers that have them, by names of cell and metric.
+        """The bootstrap replicates [B, 1000] of each number that has replicates, by names of cell and metric.
 
         Cells are named as in `bench show`, such as `words/lstm/greedy/test, seed 0`. Row i resamples blocks of 2^i
-        consecutive examples; B > 1 only where examples continue each other.
+        consecutive examples; B > 1 only if examples continue each other.
         """
         keys = {
             (cell_name(result.cell), name.partition("/")[2]): key
@@ -90,7 +90,7 @@ class LoadedRun:
         """Iterate over the predictions of one cell in order of id, read one at a time.
 
         Choose the cell by a row of `cells`, by a name or filters as on the command line, or by axes, such as
-        `model="lstm"`; an axis with the same name in all cells may be omitted. `kind="score"` gives the scored
+        `model="lstm"`; an axis with the same name in all cells may be omitted. `kind="score"` returns the scored
         examples with the log-probabilities of their targets; `by` chooses among several likelihoods. Raises
         SuiteError unless exactly one cell matches, StoreError if its predictions are missing or damaged.
         """
@@ -112,7 +112,7 @@ class LoadedRun:
         return iter(known[by])
 
     def _cells(self, cell: str | Mapping[str, Any], axes: Mapping[str, Any]) -> list[CellResult]:
-        """Return the cells with the chosen names on their axes; raise SuiteError if there are none."""
+        """Return the cells with the chosen names on their axes; raise SuiteError if no cell matches."""
         if odd := {*axes} - {*AXES}:
             raise SuiteError(f"cells have no axis {min(odd)!r}. Their axes are {', '.join(AXES)}.")
         wanted = {**({} if isinstance(cell, str) else cell), **axes}
@@ -137,8 +137,8 @@ class LoadedRun:
         """Return a model by its name in the suite, with its stored weights, in evaluation mode.
 
         Axes with a single name in the run may be omitted. Published models are read from the path in the run's suite,
-        or from the corpora folder `data`. Raises SuiteError if several trainings match, StoreError if the weights
-        are not in the store.
+        or from the corpora folder `data`. Raises SuiteError if several training runs match, StoreError if the
+        weights are not in the store.
         """
         from bench_notebook.trained_stage import TrainedCells
 
@@ -150,7 +150,7 @@ class LoadedRun:
         return load_trained(*training, self.run.suite.limits.max_tokens)
 
     def all_outputs(self) -> Iterator[StoredPredictions]:
-        """Yield every decoding and every scoring of the run, with its axes (`cell`) and `kind`."""
+        """Yield the predictions of each decoding and scoring stage of the run, with axes (`cell`) and `kind`."""
         return StoredPredictions.of(self.run.cells, self.store)
 
     def cells_frame(self) -> Any:
@@ -168,7 +168,7 @@ class LoadedRun:
     def draws_frame(self) -> Any:
         """Return `draws` as a pandas DataFrame: a column for each number, a row for each of 1,000 resamples.
 
-        The resamples are those with the block length of the number (`block`).
+        The resamples use the block length of the number (`block`).
         """
         from block_bootstrap import BLOCKS
 
@@ -185,7 +185,7 @@ class LoadedRun:
         """Return the predictions of all matching cells as a pandas DataFrame, which must fit into memory.
 
         It has a row for each example of each cell, with the axes of the cell and the fields of the prediction.
-        Scorings, which decoders share, come once, with their likelihood `by`.
+        Scored examples, which cells with different decoders share, appear once, with their likelihood `by`.
         """
         cells = chosen(self._cells(cell, axes), lambda result: result.cell, cell if isinstance(cell, str) else "")
         stored = [

@@ -28,7 +28,7 @@ from bench_core.registry import configured, suggestion
 from bench_core.storage.store import ANSWERS, Store
 from bench_core.task import Size, Task
 
-SPLIT = "new prompts"  #: in place of the name of a split in messages
+SPLIT = "new prompts"  #: used instead of a split name in messages
 
 
 @dataclass
@@ -70,7 +70,7 @@ class TrainedModel:
         return chosen
 
     def _installed_decoder(self, name: str | None) -> Decoder[Any]:
-        """Return an installed decoder with its default settings and `max_tokens` of the suite."""
+        """Return an installed decoder with its default settings and the suite's `max_tokens`."""
         label = self._stage.label
         if name is None:
             raise SuiteError(
@@ -89,7 +89,7 @@ class TrainedModel:
         return decoder
 
     def encode(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Batch]:
-        """Encode texts, which are sources or prompts, as batches of prompts of equal length.
+        """Encode texts (sources or prompts) as batches of prompts of equal length.
 
         Row ids are positions in `texts`. With `targets`, `gold` holds the target of each text for scoring.
         """
@@ -109,10 +109,10 @@ class TrainedModel:
     def decode(
         self, texts: Sequence[str], decoder: str | Decoder[Any] | None = None, first: int = 0
     ) -> list[Prediction]:
-        """Decode texts; each prediction equals that of the run for an example with the same prompt and id.
+        """Decode texts; each prediction equals the run's prediction for an example with the same prompt and id.
 
-        `decoder` is a name in the suite or a Decoder; it may be omitted if the suite has only one. The ids of texts
-        count from `first`; samples depend on the seed and on the id. For double precision, first call
+        `decoder` is a name in the suite or a Decoder; it may be omitted if the suite has a single decoder. The ids of
+        texts count from `first`; samples depend on the seed and on the id. For double precision, first call
         `torch.set_default_dtype(torch.float64)` and `module.double()`.
         """
         if not texts:
@@ -144,7 +144,7 @@ def stage_process_state(settings: Mapping[str, Any]) -> AbstractContextManager[A
 def load_trained(
     context: StageContext, stage: Stage, decoders: Mapping[str, Mapping[str, Any]], max_tokens: int
 ) -> TrainedModel:
-    """Load the model of a decoding from the store."""
+    """Load the model of a decoding stage from the store."""
     if stage.settings["device"] == "cuda" and not torch.cuda.is_available():
         stage = replace(stage, settings={**stage.settings, "device": "cpu"})
         context.warn("no CUDA device is available: computing on the CPU, where last digits may differ.")

@@ -24,7 +24,7 @@ from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store
 from bench_core.suites.axes import TRAINING_AXES
 
-MAX_SHOWN_CHANGES = 5  #: names of changed code in a warning
+MAX_SHOWN_CHANGES = 5  #: maximum number of changes listed in a warning
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TrainedCells:
 
     @classmethod
     def of(cls, run: Run, store: Store, data: Path, axes: Mapping[str, Any]) -> TrainedCells:
-        """Choose cells by names on axes; raise SuiteError for an unknown name, or if several trainings match."""
+        """Choose cells by names on axes; raise SuiteError for an unknown name, or if several training runs match."""
         cells = [*run.cells]
         for axis, name in axes.items():
             if name is not None and (axis != "decoder" or any(result.cell[axis] for result in cells)):
@@ -51,7 +51,7 @@ class TrainedCells:
 
     @property
     def label(self) -> str:
-        """Return the name of the training in messages, such as `words/lstm, seed 0`."""
+        """Return the name of the trained model in messages, such as `words/lstm, seed 0`."""
         return cell_name({axis: self.cells[0].cell.get(axis) for axis in (*TRAINING_AXES, "seed")})
 
     def stage(self) -> tuple[StageContext, Stage, dict[str, Any]]:
@@ -85,19 +85,19 @@ class TrainedCells:
         return StageContext(self.store, self.data), stage, decoders
 
     def _uses(self, recorded: Mapping[str, RecordedStage]) -> Iterator[tuple[str | None, RecordedStage]]:
-        """Yield the decoding of each decoder by name; without decoders, a scoring with None."""
+        """Yield each decoder's name and decoding stage; without decoders, yield None and a scoring stage."""
         decoded = {result.cell["decoder"]: recorded.get(result.artifacts.get("decode", "")) for result in self.cells}
         decodings = [(name, stage) for name, stage in decoded.items() if name is not None and stage is not None]
         scorings = (recorded.get(key) for name, key in self.cells[0].artifacts.items() if name.startswith("score/"))
         yield from decodings or [(None, stage) for stage in scorings if stage is not None][:1]
 
     def _settings(self, trained: RecordedStage) -> dict[str, Any]:
-        """Return the settings of a decoding for a model that was neither decoded nor scored."""
+        """Return decoding settings for a model with which the run neither decoded nor scored."""
         placement = {name: trained.settings[name] for name in ("device", "threads")}
         return {**placement, "seed": self.cells[0].cell["seed"], "batch_size": self.run.suite.limits.batch_size}
 
     def _check_stored(self, inputs: Mapping[str, tuple[str, str]], recorded: Mapping[str, RecordedStage]) -> None:
-        """Raise StoreError, with the command to compute them, unless the task and the weights are in the store."""
+        """Raise StoreError unless the task and the weights are in the store; the message says how to compute them."""
         for role, (kind, key) in inputs.items():
             if self.store.has(kind, key):
                 continue
@@ -111,7 +111,7 @@ class TrainedCells:
             )
 
     def _places(self, settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """Return the paths, with their marks, of the files in the settings of the model and its decoders."""
+        """Return the marks of the files in the settings of the model and its decoders, by path."""
         if not any(dict(marks(part)) for part in settings):
             return {}
         try:

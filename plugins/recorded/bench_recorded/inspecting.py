@@ -1,4 +1,4 @@
-"""Inspectors that read recorded outputs and references as a run would, and match outputs with examples; no torch."""
+"""Inspectors that read recorded outputs and references like a run, and match outputs to examples; no torch needed."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def _inspect_file(config: RecordedConfig, inspection: Inspection, split: str, pa
 
 
 def inspect_references(config: ReferencesConfig, inspection: Inspection) -> None:
-    """Record problems of the files of references and sources; store a reader of the sources as prompts."""
+    """Record problems with the reference and source files; provide the sources as prompts."""
     paths = [*config.references, *([config.sources] if config.sources else [])]
     if inspection.are_small(paths):
         files = read_parallel(config.references, config.sources)

@@ -1,4 +1,4 @@
-"""Matches recorded outputs with examples: by order, name or number."""
+"""Matches recorded outputs to examples by order, name or number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from bench_recorded.reading.records import OutputRecord
 
 MatchBy: TypeAlias = Literal["order", "id", "number"]
 
-MAX_PROMPT = 80  #: characters of a prompt in messages
+MAX_PROMPT = 80  #: maximum length of prompts quoted in messages, in characters
 NUMBERED = ("moses-nbest", "fairseq", "lm-eval")  #: formats whose ids number the examples from 0
 
 
 @dataclass(frozen=True)
 class MatchedOutputs:
-    """The outputs of a split."""
+    """The outputs of a split, matched to examples."""
 
     recording: Recording
     by: MatchBy
     split: str
     examples: int | None  # size of the split; None if unknown
-    checked: bool = False  # whether recorded prompts must equal those of the task
+    checked: bool = False  # whether recorded prompts must equal the task's prompts
 
     def of(self, prompts: Sequence[Prompt]) -> list[OutputRecord]:
-        """Return the record of each prompt; raise DataError if some have none.
+        """Return the record of each prompt; raise DataError if a prompt has no record.
 
-        If prompts are checked, also raises DataError for the first that differs from its record's.
+        If prompts are checked, also raises DataError for the first prompt that differs from the prompt of its record.
         """
         if mismatch := self.prompt_mismatch(prompts) if self.checked else "":
             raise DataError(mismatch)
@@ -62,7 +62,7 @@ class MatchedOutputs:
         return records
 
     def prompt_mismatch(self, prompts: Sequence[Prompt]) -> str:
-        """Return a message for the first example whose recorded prompt is missing or differs; empty if none."""
+        """Return a message for the first example whose recorded prompt is missing or differs, or the empty string."""
         file = self.recording.file
         for prompt in sorted(prompts, key=lambda prompt: prompt.id):
             record = self.records.get(self._key(prompt))
@@ -77,7 +77,7 @@ class MatchedOutputs:
         return ""
 
     def check_count(self, prompts: Sequence[Prompt]) -> None:
-        """Raise DataError for a wrong number of outputs matched by order, or for ids that number no example."""
+        """Raise DataError if outputs matched by order are too few or too many, or if an id is no example number."""
         if self.examples is None or self.by == "id":
             return
         if self.by == "order" and len(self.records) != self.examples:
@@ -134,7 +134,7 @@ def match_outputs(
 ) -> MatchedOutputs:
     """Match outputs as set by `match`; raise DataError if they cannot belong to the split.
 
-    `auto` matches by order without ids, by number in formats with numbers or if examples have no names, else by name.
+    `auto` matches by order if ids are missing, by number for `NUMBERED` formats or unnamed examples, else by name.
     """
     by: MatchBy = _default_match(recording, prompts[0]) if config.match == "auto" else config.match
     outputs = MatchedOutputs(recording, by, split, examples, config.check == "prompt" or split in config.prompts)

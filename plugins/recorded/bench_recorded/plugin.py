@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -27,7 +27,7 @@ Format: TypeAlias = Literal[
 
 
 def _string_keys(value: Any) -> Any:
-    """Return a mapping with keys as strings, as in JSON: seeds are numbers in YAML."""
+    """Convert the keys of a mapping to strings, as in JSON, because seeds are numbers in YAML."""
     return {str(key): _string_keys(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
 
@@ -42,14 +42,14 @@ class Recorded(TextGenerator):
 
 
 class Fields(Settings):
-    """Names of the fields of JSON objects, or of columns; dots access nested fields, as in `doc.question`."""
+    """Names of JSON fields or table columns; dots access nested fields, as in `doc.question`."""
 
-    id: str | None = None  #: by default `id`, `doc_id` (lm-evaluation-harness) or `image_id` (COCO)
-    output: str | None = None  #: by default `output`, `filtered_resps` (unfiltered: `resps`) or `caption`
-    outputs: str = "outputs"  #: list of texts, best first, used if there is no `output`
+    id: str | None = None  #: example id; by default `id`, `doc_id` (lm-evaluation-harness) or `image_id` (COCO)
+    output: str | None = None  #: text; by default `output`, `filtered_resps` (unfiltered: `resps`) or `caption`
+    outputs: str = "outputs"  #: list of output texts, best first, used if there is no `output`
     log_prob: str = "log_prob"  #: log-probability of the output in nats; a list for `outputs`
-    tokens: str = "tokens"  #: tokens of the output, as a list or their number; a list of these for `outputs`
-    prompt: str | None = None  #: by default `prompt` or `arguments` (harness)
+    tokens: str = "tokens"  #: list or number of the output's tokens; for `outputs`, a list with an entry per text
+    prompt: str | None = None  #: prompt text; by default `prompt` or `arguments` (lm-evaluation-harness)
 
 
 class RecordedConfig(ModelConfig):
@@ -62,13 +62,13 @@ class RecordedConfig(ModelConfig):
 
     outputs: Outputs  #: the file of the test split; or files by split, `{valid: a, test: b}`, or seed, `{0: a, 1: b}`
     format: Format = "auto"  #: format of the files; by default detected by extension, then by the first lines
-    fields: Fields = Fields()  #: names of the fields of JSON objects or columns
-    pieces: Pieces | None = None  #: join outputs that are split into such pieces; by default such outputs are refused
+    fields: Fields = Fields()  #: names of JSON fields or table columns
+    pieces: Pieces | None = None  #: kind of pieces to join in outputs; by default, split outputs are refused
     thinking: Thinking = "refuse"  #: `refuse`, `drop` or `keep` `<think>...</think>` in outputs
-    filter: str | None = None  #: the filter to use if a log of lm-evaluation-harness has several
-    match: Literal["auto", "order", "id", "number"] = "auto"  #: by line, name or number of examples; see the README
-    check: Literal["none", "prompt"] = "none"  #: `prompt`: recorded prompts must equal the task's, up to white space
-    prompts: dict[str, Path] = {}  #: by split, a file with the prompt of each output, one per line, to be checked
+    filter: str | None = None  #: the filter to use if a log of lm-evaluation-harness has several filters
+    match: Literal["auto", "order", "id", "number"] = "auto"  #: by order, name or number of examples; see the README
+    check: Literal["none", "prompt"] = "none"  #: `prompt`: recorded and task prompts must agree, up to white space
+    prompts: dict[str, Path] = {}  #: files by split with the prompt of each output, one per line, to check
 
     @field_validator("outputs")
     @classmethod
@@ -99,17 +99,17 @@ class RecordedConfig(ModelConfig):
         return {key: {"": files} if isinstance(files, Path) else files for key, files in self.outputs.items()}
 
     def extras(self) -> Set[str]:
-        """Return the extra that reads Parquet, if a file needs it; without settings, as in lists of parts, none."""
+        """Return the extra that reads Parquet if a file needs it; no extra without settings, as in lists of parts."""
         files = [file for row in self.by_split.values() for file in row.values()] if hasattr(self, "outputs") else []
         return {"parquet"} if self.format == "parquet" or any(file.suffix == ".parquet" for file in files) else set()
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:
-        """Return the seeds that have files; for a fixed system, only the first."""
+        """Return the seeds that have files; for a fixed system, only the first seed."""
         known = next(iter(self.by_split.values()))
         return asked[:1] if "" in known else [seed for seed in asked if str(seed) in known]
 
     def file(self, split: str, seed: int) -> Path:
-        """Return the file of a split and seed; raise DataError if there is none."""
+        """Return the file of a split and seed; raise DataError if there is no file."""
         if split not in self.by_split:
             known = ", ".join(map(repr, self.by_split))
             raise DataError(
@@ -129,7 +129,7 @@ class AsRecordedConfig(DecoderConfig):
     name, target = "as-recorded", "bench_recorded.system:AsRecorded"
     needs = Recorded
 
-    best: PositiveInt | None = None  #: maximum number of outputs of an n-best list; by default all
+    best: PositiveInt | None = None  #: maximum number of outputs per n-best list; by default all
 
 
 class ReferencesConfig(TaskConfig):
@@ -138,11 +138,11 @@ class ReferencesConfig(TaskConfig):
     name, target = "references", "bench_recorded.references:RecordedReferences"
     inspector = "bench_recorded.inspecting:inspect_references"
 
-    references: list[Path] = Field(min_length=1)  #: a file for each reference of an example, with equally many lines
+    references: list[Path] = Field(min_length=1)  #: one file per reference of an example, of equal numbers of lines
     sources: Path | None = None  #: a file with the sources, for samples in reports
     lang: str | None = None  #: ISO 639 code of the language, used by metrics to choose tokenizers
     tokens: bool = False  #: whether texts are tokenized, with spaces between tokens
-    pieces: Pieces | None = None  #: join references that are split into such pieces; by default these are refused
+    pieces: Pieces | None = None  #: kind of pieces to join in references; by default, split references are refused
 
     def purposes(self, split: str) -> Set[Purpose]:
         return {Purpose.DECODE} if split == "test" else set()
@@ -164,17 +164,17 @@ def _mappings(outputs: Path | Mapping[str, SeedFiles]) -> list[Mapping[str, Any]
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the model of recorded outputs."""
+    """Return the Config of the model of recorded outputs."""
     return [RecordedConfig]
 
 
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
-    """Return the decoder for recorded outputs."""
+    """Return the Config of the decoder for recorded outputs."""
     return [AsRecordedConfig]
 
 
 @hookimpl
 def bench_tasks() -> list[type[TaskConfig]]:
-    """Return the task of references."""
+    """Return the Config of the task that has only references."""
     return [ReferencesConfig]

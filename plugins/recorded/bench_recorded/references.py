@@ -17,12 +17,12 @@ FILE = "lines.json"  # in the folder of the prepared task
 
 
 class RecordedReferences(Task):
-    """Examples with references and optional sources, line by line; targets have no tokens but EOS."""
+    """Examples with references and optional sources, one per line; targets consist of EOS only."""
 
     config: ReferencesConfig
 
     def prepare(self, data: Path) -> TaskInfo:
-        """Copy the lines to the folder; raise DataError if the files have different numbers of lines."""
+        """Copy the lines to the task's folder; raise DataError if the files have different numbers of lines."""
         paths, pieces = self.config.references, self.config.pieces
         files = read_parallel(paths, self.config.sources)
         references = [join_lines(path, lines, pieces) for path, lines in zip(paths, files, strict=False)]

@@ -13,7 +13,7 @@ from bench_recorded.reading.records import Output
 
 
 class RecordedOutputs(nn.Module, Recorded):
-    """Returns recorded outputs; their texts are those of the file and bypass the vocabulary."""
+    """Returns recorded outputs; their texts are taken from the file and bypass the vocabulary."""
 
     def __init__(self, config: RecordedConfig, info: TaskInfo) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class RecordedOutputs(nn.Module, Recorded):
         return {**pieces, **({"thinking in outputs": config.thinking} if config.thinking != "refuse" else {})}
 
     def generate(self, prompts: Sequence[Prompt], generation: Generation) -> list[list[Hypothesis]]:
-        """Return all outputs of each prompt; raise DataError if a prompt has none or the file is of another split."""
+        """Return all outputs of each prompt; raise DataError if some are missing or the file does not match."""
         if not prompts:
             return []
         records = self._outputs(prompts, generation).of(prompts)

@@ -1,1 +1,1 @@
-"""Served models, by the completions and chat endpoints of the OpenAI API."""
+"""Served models, accessed through the completions and chat endpoints of the OpenAI API."""

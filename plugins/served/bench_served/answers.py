@@ -1,4 +1,4 @@
-"""Caches responses on disk as lines of JSON; each is written through to disk before it is used."""
+"""Caches responses on disk as lines of JSON; each response is flushed to disk before it is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START = re.compile(rb'\{"key": "([0-9a-f]{64})", ')  #: beginning of every line
 
 
 def folder_of(config: ServedConfig, folder: Path) -> Path:
-    """Return the folder of the cached responses of a model, by its name, revision and API."""
+    """Return the folder for a model's cached responses, which depends on the model's name, revision and API."""
     digest = hashlib.sha256(json.dumps([config.model, config.revision, config.api]).encode()).hexdigest()
     return folder / "served" / f"{re.sub('[^A-Za-z0-9.]+', '-', config.model)[:60]}-{digest[:12]}"
 
@@ -37,7 +37,7 @@ class Answers:
     """The responses cached in a folder, by request keys; several processes may add to them concurrently.
 
     If a request has two responses, all processes use the first. A line that a killed process left incomplete is
-    removed when the next one is added.
+    removed when the next line is added.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,13 +54,13 @@ class Answers:
                 _sync(self.path.parent)
 
     def find(self, request: Request) -> dict[str, Any] | None:
-        """Return the cached response to a request, if any, including those added by other processes."""
+        """Return the cached response to a request, possibly added by another process, or None."""
         with self._errors():
             self._update_index()
             return self._read(request) if bytes.fromhex(request.key) in self._places else None
 
     def add(self, request: Request, answer: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-        """Store a response and return it, or the response that another process has stored before.
+        """Store a response and return it, or return the response that another process has already stored.
 
         The response is on disk when this returns. Raises DataError if it cannot be written.
         """
@@ -125,7 +125,7 @@ class Answers:
 
 
 def _sync(folder: Path) -> None:
-    """Write a folder's entries through to disk, on systems that support it."""
+    """Flush a folder's entries to disk, on systems that support it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:

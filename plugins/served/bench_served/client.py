@@ -22,19 +22,19 @@ from bench_served.requests import Request
 from bench_served.secret import Secret
 
 RETRY_STATUSES = {408, 409, 425, 429, 500, 502, 503, 504, 529}  #: HTTP statuses after which a request is retried
-MAX_DELAY = 60.0  #: seconds before a retry, unless the server asks for more
-MAX_RETRY_AFTER = 900.0  #: seconds; a server that asks to wait longer is an error
+MAX_DELAY = 60.0  #: maximum seconds before a retry, unless the server asks for more
+MAX_RETRY_AFTER = 900.0  #: seconds; it is an error if a server asks to wait longer
 MAX_RESPONSE_BYTES = 2**26  #: maximum size of a response
 CONTEXT_ERROR = re.compile(
     r"context.{0,20}(length|size|window)|too (long|many tokens)|longer than .{0,20}(length|maximum)|n_ctx",
     re.IGNORECASE,
-)  #: messages of servers about texts that exceed their context
+)  #: error messages of servers for texts that exceed the context
 ADVICE = {
     400: "Correct the settings named in this message.",
     401: "Set the correct key in the environment variable named by `key_env`.",
     403: "Use a key with permission to use this model.",
     404: "Correct `url` (which usually ends in /v1), `model` or `api`.",
-}  #: by HTTP status
+}  #: advice by HTTP status
 
 
 class Clock:
@@ -94,7 +94,7 @@ class Client:
         """Send requests, and call `receive` with each response as it arrives.
 
         Raises the first error, usually ServerError, after requests in flight have ended, so that no response is
-        lost. An interrupt ends all at once.
+        lost. An interrupt ends all requests immediately.
         """
         with reads():  # responses are cached under the keys of their requests
             run(self._send(requests, receive))
@@ -120,7 +120,7 @@ class Client:
             await asyncio.gather(*workers, return_exceptions=True)  # idle tasks are cancelled after an error
 
     def _give_up(self, error: Exception, request: Request) -> None:
-        """Record an error, without the secret, and cancel the tasks that have not sent their request."""
+        """Record an error, without the secret, and cancel the tasks that have not sent their request yet."""
         if isinstance(error, ServerError):
             error = ServerError(self.secret.hide(f"{request.about}: {error}."))
         self.errors.append(error)
@@ -137,7 +137,7 @@ class Client:
             self.idle.discard(task)
 
     async def _fetch(self, http: httpx2.AsyncClient, request: Request) -> dict[str, Any]:
-        """Return the response to a request, with retries unless another request has failed."""
+        """Return the response to a request, retrying unless another request has failed."""
         limiter, attempts = rate_limiter(self.config.url, self.config.rate), self.config.retries + 1
         for attempt in range(attempts):
             await self._sleep(limiter.wait(self.clock.now()))
@@ -164,7 +164,7 @@ class Client:
         raise ServerError(f"{where}{last}. Responses so far are cached: run the suite again when the server works")
 
     def _delay(self, request: Request, attempt: int, error: TemporaryError) -> float:
-        """Return the seconds before a retry: doubled each time, with up to one half removed at random."""
+        """Return the seconds to wait before a retry: doubled each time, then reduced at random by up to one half."""
         if error.wait > MAX_RETRY_AFTER:
             raise ServerError(f"the server asks to wait for {error.wait:,.0f} s: {error}. Run the suite again later")
         jitter = self.rng.fork("pause").fork(request.key).fork(attempt).key % 2**20 / 2**20
@@ -183,7 +183,7 @@ class Client:
 
 
 def parse_response(status: int, headers: Mapping[str, str], content: bytes) -> dict[str, Any]:
-    """Return the JSON object in a response; raise TemporaryError or ServerError if there is none."""
+    """Return the JSON object in a response; raise TemporaryError or ServerError if it contains no object."""
     text = content.decode("utf-8", "replace")
     if status >= 400 and status != 429 and CONTEXT_ERROR.search(_message(text)):
         raise ServerError(f"the text exceeds the context length (status {status}: {_message(text)}). {CONTEXT_HELP}")
@@ -217,7 +217,7 @@ def _message(text: str) -> str:
 
 
 def retry_after(header: str) -> float:
-    """Return the seconds to wait by a Retry-After header, a number or a date; 0 for anything else."""
+    """Return the seconds to wait according to a Retry-After header (a number or a date); 0 for other values."""
     try:
         if header.strip()[:1].isdigit():
             return max(0.0, float(header))
@@ -244,7 +244,7 @@ def is_local(url: str) -> bool:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine, also while an event loop is running, as in notebooks."""
+    """Run a coroutine, even if an event loop is already running, as in notebooks."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

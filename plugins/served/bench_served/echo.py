@@ -11,7 +11,7 @@ from typing import Any
 from bench_core import TextScore
 from bench_served.replies import CONTEXT_HELP, ServerError, brief
 
-REPLACEMENT, MAX_LOST_BYTES = "\ufffd", 3  #: stands for part of a character in a token, and for at most so many bytes
+REPLACEMENT, MAX_LOST_BYTES = "\ufffd", 3  #: stands for part of a character in a token, at most this many bytes
 ESCAPED = re.compile(r"bytes:( ?(?:\\x[0-9a-fA-F]{2})+)")  #: a token that lists the bytes of part of a character
 MAX_ASCII = 127  #: the last ASCII byte
 TOLERANCE = 1e-3  #: nats by which rounding may raise the log-probability of a token above 0
@@ -94,7 +94,7 @@ def _spells(tokens: Sequence[str], text: str) -> bool:
 
 
 def _ends(pieces: Sequence[bytes], whole: bytes, places: set[int]) -> set[int]:
-    """Return the possible end offsets of pieces that begin at one of `places`, separated by lost bytes."""
+    """Return the possible end offsets of pieces, separated by lost bytes, if the first begins at one of `places`."""
     for number, piece in enumerate(pieces):
         if number:
             lost = [(place, more) for place in places for more in range(1, MAX_LOST_BYTES + 1)]
@@ -104,7 +104,7 @@ def _ends(pieces: Sequence[bytes], whole: bytes, places: set[int]) -> set[int]:
 
 
 def _by_texts(tokens: Sequence[str], prompt: str) -> list[int]:
-    """Return the token indices before which the texts of the tokens spell the prompt."""
+    """Return the token indices at which the prompt ends according to the texts of the tokens."""
     places = []
     for first in (0, 1):
         spelled = ""
@@ -118,7 +118,7 @@ def _by_texts(tokens: Sequence[str], prompt: str) -> list[int]:
 
 
 def _by_offsets(tokens: Sequence[str], offsets: Sequence[int], prompt: str) -> list[int]:
-    """Return the token indices where the prompt ends by offsets, if the text of the previous token agrees."""
+    """Return the token indices at which the prompt ends according to offsets, if the previous token's text agrees."""
     return [
         place
         for place in range(1, min(len(tokens), len(offsets)))

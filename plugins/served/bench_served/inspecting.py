@@ -1,4 +1,4 @@
-"""Checks that a server has the model, by one request for its list of models."""
+"""Checks that a server has the model, with a single request for the list of models."""
 
 import httpx2
 
@@ -10,7 +10,7 @@ from bench_served.replies import ServerError, brief
 from bench_served.secret import Secret
 
 TIMEOUT = 10.0  #: seconds for the list of models, unless `timeout` is shorter
-MAX_LISTED = 5  #: in a message
+MAX_LISTED = 5  #: maximum number of models listed in a message
 
 
 def inspect(config: ServedConfig, inspection: Inspection) -> None:

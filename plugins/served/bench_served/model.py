@@ -1,4 +1,4 @@
-"""A served model, which generates and scores texts by cached requests."""
+"""A served model that generates and scores texts through cached requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ServedModel(nn.Module, Served, TextScorer):
-    """Generates and scores texts by a server; responses are cached before use, and no request is sent twice."""
+    """Generates and scores texts with a server; responses are cached before use, and no request is sent twice."""
 
     def __init__(self, config: ServedConfig, info: TaskInfo) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class ServedModel(nn.Module, Served, TextScorer):
     def score_texts(
         self, prompts: Sequence[Prompt], targets: Sequence[str], generation: Generation
     ) -> list[TextScore]:
-        """Return the log-probability of each target given its prompt, by the server's tokens."""
+        """Return the log-probability of each target given its prompt, as tokenized by the server."""
         config, pairs = self.config, [*zip(prompts, targets, strict=True)]
         requests = [to_score(config, *pair, generation) for pair in pairs]
         parts = {id(request): prompt_and_target(config, *pair) for request, pair in zip(requests, pairs, strict=True)}
@@ -79,7 +79,7 @@ class ServedModel(nn.Module, Served, TextScorer):
 
 
 def _read_cached(answers: Answers, request: Request, read: Callable[[Request, dict[str, Any]], T]) -> T:
-    """Return `read` of a cached response; raise ServerError with the request and the file."""
+    """Apply `read` to a cached response; a ServerError names the request and the file."""
     try:
         return read(request, answers.find(request) or {})
     except ServerError as error:

@@ -1,4 +1,4 @@
-"""Settings of served models and of requests to them; imports no torch."""
+"""Settings of served models and of requests to them; does not import torch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RESERVED_FIELDS = {
     "echo", "logprobs", "max_tokens", "messages", "model", "n", "prompt", "seed", "stop", "stream", "temperature",
     "top_k", "top_p",
 }  # fmt: skip
-REMOVABLE = {"logprobs", "max_tokens", "seed", "temperature"}  #: by null in `more`; `logprobs` may be set too
+REMOVABLE = {"logprobs", "max_tokens", "seed", "temperature"}  #: by null in `more`, which may also set `logprobs`
 
 
 class Served(TextGenerator):
@@ -61,10 +61,10 @@ def _base_url(url: str) -> str:
 
 
 class ServedConfig(ModelConfig):
-    """A served model, by OpenAI-compatible completions or chat, such as of vLLM, llama.cpp, Ollama or transformers.
+    """A model on a server with the OpenAI completions or chat API, such as vLLM, llama.cpp, Ollama or transformers.
 
-    A remote model cannot be digested: `model` and `revision` stand for it in cache keys. The address is in no key, so
-    the same model at another address reuses cached responses.
+    A remote model cannot be digested: `model` and `revision` stand for it in cache keys. Keys do not contain
+    the address, so the same model at another address reuses cached responses.
     """
 
     name, target = "served", "bench_served.model:ServedModel"
@@ -77,7 +77,7 @@ class ServedConfig(ModelConfig):
     url: Annotated[str, AfterValidator(_base_url)] = "http://localhost:8000/v1"  #: base URL of the API
     model: str = Field(min_length=1)  #: the server's name for the model
     revision: str = Field(min_length=1)  #: your label for the state of the model; change it when the model changes
-    reported: str | None = None  #: the model name in the server's responses, if not `model`
+    reported: str | None = None  #: the model name in the server's responses, if it differs from `model`
     api: Literal["completions", "chat"] = "completions"  #: `completions` continues the prompt, `chat` answers it
     system: str | None = None  #: chat: the system message
     prompt: str = "{prompt}"  #: the text to send; {prompt} is the source of an example, or else its prompt
@@ -87,7 +87,7 @@ class ServedConfig(ModelConfig):
     key_env: str | None = None  #: environment variable that holds the secret key, such as OPENAI_API_KEY
     parallel: PositiveInt = 8  #: concurrent requests, per process
     rate: PositiveFloat | None = None  #: requests per minute, per process; by default unlimited
-    timeout: PositiveFloat = 300.0  #: seconds for a whole response
+    timeout: PositiveFloat = 300.0  #: maximum seconds for a whole response
     retries: NonNegativeInt = 6  #: retries after overload, server error, timeout or incomplete response
 
     @field_validator("prompt", "scored")
@@ -116,12 +116,12 @@ class RequestConfig(DecoderConfig):
     """Requests to a served model, with sampling settings.
 
     At temperature 0, all seeds of a suite share one cell. Above 0, the seed of a request is derived from the seed of
-    the cell, the example and the number of the sample. A server may ignore it; responses are cached in either case.
+    the cell, the example and the number of the sample. Servers may ignore the seed; responses are cached in any case.
     """
 
     name, target, needs = "request", "bench_core:TextDecoder", Served
 
-    temperature: NonNegativeFloat = 0.0  #: 0 takes the most probable token
+    temperature: NonNegativeFloat = 0.0  #: 0 selects the most probable token
     top_p: float | None = Field(None, gt=0, le=1)  #: total probability of the candidate tokens (nucleus sampling)
     top_k: PositiveInt | None = None  #: number of candidate tokens
     stop: tuple[str, ...] = ()  #: strings before which a response is truncated

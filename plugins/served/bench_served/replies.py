@@ -32,7 +32,7 @@ def brief(value: object) -> str:
 
 
 def choice_of(config: ServedConfig, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the only choice of a response; raise ServerError unless there is one, from the requested model."""
+    """Return the only choice of a response; raise ServerError if it has several or comes from another model."""
     reported = answer.get("model")
     expected = config.reported or config.model
     if reported is not None and reported != expected:
@@ -53,7 +53,7 @@ def choice_of(config: ServedConfig, answer: Mapping[str, Any]) -> Mapping[str, A
 
 
 def hypothesis_of(config: ServedConfig, request: Request, answer: Mapping[str, Any]) -> Hypothesis:
-    """Return the output after separator and reasoning, up to a stop string; raise ServerError if it is invalid."""
+    """Return the output without separator and reasoning, up to a stop string; raise ServerError if it is invalid."""
     choice = choice_of(config, answer)
     reason = choice.get("finish_reason")
     if reason not in FINISHED | UNFINISHED:
@@ -67,7 +67,7 @@ def hypothesis_of(config: ServedConfig, request: Request, answer: Mapping[str, A
 
 
 def _strip_thinking(text: str, thinking: Thinking) -> tuple[str, bool]:
-    """Return the text after the reasoning, and whether the latter has ended; raise ThinkingError to refuse it."""
+    """Return the text after the reasoning, and whether the reasoning has ended; for `refuse`, raise ThinkingError."""
     tag = thinking_in(text)
     if not tag or thinking == "keep":
         return text, True
@@ -93,7 +93,7 @@ def _text(config: ServedConfig, choice: Mapping[str, Any], reason: str) -> str:
 
 
 def _token_count(request: Request, answer: Mapping[str, Any], finished: bool) -> int:
-    """Return the number of tokens by the server's count; -1 if it has none."""
+    """Return the number of tokens that the server reports, or -1 if it reports no number."""
     usage = answer.get("usage")
     count = usage.get("completion_tokens") if isinstance(usage, dict) else None
     if count is None:

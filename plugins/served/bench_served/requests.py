@@ -66,7 +66,7 @@ def separator(config: ServedConfig, prompt: Prompt) -> str:
 
 
 def prompt_and_target(config: ServedConfig, prompt: Prompt, target: str) -> tuple[str, str]:
-    """Return the text of a prompt, and that of its target after the separator."""
+    """Return the text of a prompt, and the text of its target, which begins with the separator."""
     between = separator(config, prompt)
     return fill(config.prompt, prompt.text, "prompt"), between + fill(config.scored, target, "target")
 
@@ -81,7 +81,7 @@ def to_score(config: ServedConfig, prompt: Prompt, target: str, generation: Gene
 
 
 def fill(template: str, text: str, name: str) -> str:
-    """Insert a text into a template for `{name}`; other braces are unchanged."""
+    """Replace `{name}` in a template by a text; other braces are unchanged."""
     return template.replace(f"{{{name}}}", text)
 
 

@@ -14,7 +14,7 @@ HIDDEN = "[secret]"
 
 @dataclass(frozen=True)
 class Secret:
-    """A key that is never printed; the empty string if the server needs none."""
+    """A key that is never printed; the empty string if the server needs no key."""
 
     value: str = field(default="", repr=False)
 
@@ -40,11 +40,11 @@ class Secret:
         return {"Authorization": f"Bearer {self.value}"} if self.value else {}
 
     def hide(self, text: str) -> str:
-        """Replace the key in a text."""
+        """Replace the secret key in a text."""
         return text.replace(self.value, HIDDEN) if len(self.value) >= MIN_CHARS else text
 
     def hide_in(self, value: Any) -> Any:
-        """Replace the key in JSON data, in keys and values."""
+        """Replace the secret key in JSON data, in both keys and values."""
         if isinstance(value, str):
             return self.hide(value)
         if isinstance(value, dict):

@@ -109,7 +109,7 @@ def _print(part: Part) -> None:
 
 
 def _table(rows: Sequence[dict[str, str]]) -> str:
-    """Return settings as a table that fits the terminal; the meaning fills the remaining width."""
+    """Return settings as a table that fits the terminal; the column of meanings fills the remaining width."""
     from tabulate import tabulate
 
     width = min(max(get_terminal_size((120, 24)).columns, MIN_WIDTH), MAX_WIDTH)

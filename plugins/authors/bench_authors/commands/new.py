@@ -41,7 +41,7 @@ MAX_NAME_CHARACTERS = 30  # keeps generated lines short
 def command(kind: str, name: str, folder: Path) -> None:
     """Create a plugin with one working part and its tests, or a suite that runs.
 
-    Replace its simple example implementation with yours.
+    Replace the simple example implementation with your own.
     """
     name = name.removeprefix("bench-")
     _check_name(name)
@@ -96,13 +96,13 @@ def class_name(name: str) -> str:
 
 
 def _compatible(release: str) -> str:
-    """Return the range of versions compatible with a release."""
+    """Return the range of versions that are compatible with a release."""
     major, minor = map(int, release.split(".")[:2])
     return f">={major}.{minor},<{major}.{minor + 1}" if major == 0 else f">={major}.{minor},<{major + 1}"
 
 
 def _files(kind: str, words: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of the files of a distribution by path."""
+    """Return the contents of a distribution's files by path."""
     package = words["package"]
     places = {"test.py": f"tests/test_{package.removeprefix('bench_')}.py"}
     names = [path.name.removesuffix(".tmpl") for path in sorted((TEMPLATES / kind).iterdir())]

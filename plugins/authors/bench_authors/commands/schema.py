@@ -6,7 +6,7 @@ import click
 
 from bench_core.terminal import say, to_json
 
-# Schemas of the settings of models.
+# JSON schemas for the settings `grid` and `by_task` of models.
 GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}
 BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}
 
@@ -39,7 +39,7 @@ def schema() -> dict[str, Any]:
         for name, part in parts(kind).items():
             choice = part.config.model_json_schema(ref_template="#/$defs/{model}")
             definitions |= choice.pop("$defs", {})
-            names = {"enum": [*dict.fromkeys((name, part.whole_name))]}  # without and with the distribution
+            names = {"enum": [*dict.fromkeys((name, part.whole_name))]}  # without and with the distribution's name
             common = model_keys if kind == "model" else {}
             choice["properties"] = {"name": names, **choice.get("properties", {}), **common}
             choice["required"] = ["name", *choice.get("required", [])]

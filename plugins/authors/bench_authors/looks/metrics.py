@@ -1,4 +1,4 @@
-"""Measures some predictions again: scores must not depend on order, ids, object identity, time or chance."""
+"""Scores some predictions again: scores must not depend on order, ids, object identity, time or chance."""
 
 import json
 import math
@@ -16,32 +16,32 @@ from bench_core.data import Prediction, TaskInfo
 from bench_core.metric import Metric
 from bench_core.storage.predictions import References
 
-MAX_PREDICTIONS = 8  #: predictions to measure again
-COSTLY = 2.0  #: seconds after which a process does not repeat the look for a metric
+MAX_PREDICTIONS = 8  #: maximum number of predictions to score again
+COSTLY = 2.0  #: seconds; a process does not repeat a look that takes longer
 TOLERANCE = 1e-9  #: relative rounding error of a score
-STAGE_TOLERANCE = 1e-6  #: the same over all examples of a stage, which may be summed in single precision
+STAGE_TOLERANCE = 1e-6  #: relative error over all examples of a stage, which may be summed in single precision
 
 NUMBERS, ORDER = "numbers_of_examples_do_not_matter", "the_order_of_predictions_does_not_matter"
 AGAIN, PARTS_ALONE = "measured_again_it_is_the_same", "any_choice_of_parts_has_a_score"
 RESAMPLES, STORED = "a_resample_scores_as_its_parts_do", "parts_survive_being_stored"
 READS_ONLY, UNKNOWN = "predictions_are_left_as_they_are", "what_is_unknown_is_no_number"
 
-_costly: set[str] = set()  # Configs of metrics whose look this process does not repeat
+_costly: set[str] = set()  # Configs of metrics that this process does not look at again
 
 
 @dataclass(frozen=True)
 class MetricLook:
-    """Measures some predictions again with newly built metrics."""
+    """Scores some predictions again with newly built metrics."""
 
     build: Callable[[], Metric[Any]]
     info: TaskInfo
     laws: Laws
-    seeded: States = field(default_factory=generators)  # makes the random numbers of each call the same
+    seeded: States = field(default_factory=generators)  # gives every call the same random numbers
 
     def at_predictions(self, predictions: Sequence[Prediction], salt: str) -> None:
         """Raise PluginError if some predictions score differently in another order, as copies, or with other ids.
 
-        Bootstrap samples must score as their examples. Metrics that cannot score so few predictions are skipped.
+        A bootstrap sample must have the same score as its examples. Metrics that need more predictions are skipped.
         """
         number = len(predictions)
         places = (
@@ -56,17 +56,17 @@ class MetricLook:
             self._at(some)
         except BrokenLaw:
             raise
-        except Exception:  # cannot score these predictions without the others
+        except Exception:  # the metric cannot score these predictions without the others
             return
         finally:
-            restore(self.seeded)  # leaves no trace in later random numbers
+            restore(self.seeded)  # so that later random numbers are unaffected
             if time.monotonic() - began > COSTLY:
                 _costly.add(config)
 
     def at_parts(self, metric: Metric[Any], parts: Sequence[Any]) -> None:
-        """Raise PluginError if the statistics of a stage have another score in reverse order.
+        """Raise PluginError if the statistics of a stage have a different score in reverse order.
 
-        Metrics with a costly look, or whose score takes more than half of `COSTLY`, are skipped.
+        Skips metrics whose look is costly, or whose score takes more than half of `COSTLY` seconds.
         """
         if len(parts) <= MAX_PREDICTIONS or repr(metric.config) in _costly:
             return
@@ -85,7 +85,7 @@ class MetricLook:
         intact = deepcopy([*predictions])
         try:
             metric, parts, scores = self._score_again(predictions)
-        except Exception:  # may need more examples, or cannot read its own stored statistics
+        except Exception:  # the metric needs more examples, or cannot read its own stored statistics
             self._check_stored(intact)
             return
         if predictions != intact:
@@ -94,7 +94,7 @@ class MetricLook:
         self._compare(metric, intact, scores)
         try:
             _, _, (single, _) = self._score_again(intact[:1])
-        except Exception:  # needs several examples
+        except Exception:  # the metric needs several examples
             single = scores[1]
         if not _same([single], scores[1:2]):
             self.laws.broken(
@@ -106,14 +106,14 @@ class MetricLook:
         self._check_unknown(intact, scores[0])
 
     def _score_again(self, predictions: Sequence[Prediction]) -> tuple[Metric[Any], list[Any], list[float]]:
-        """Return a metric, its statistics of predictions after JSON, and the scores of all and of each."""
+        """Return a metric, its statistics after a JSON round trip, and the scores of all predictions and of each."""
         restore(self.seeded)
         metric = self.build().prepare(self.info, References(predictions))
         parts = json.loads(json.dumps([*metric.measure(predictions)]))
         return metric, parts, [metric.combine(parts), *(metric.combine([part]) for part in parts)]
 
     def _compare(self, metric: Metric[Any], predictions: Sequence[Prediction], scores: Sequence[float]) -> None:
-        """Measure copies of predictions in reverse order, with permuted ids."""
+        """Compare scores with the scores of copies in reverse order, with permuted ids."""
 
         def same(copies: list[Prediction]) -> bool:
             _, _, (whole, *each) = self._score_again(copies[::-1])
@@ -133,7 +133,7 @@ class MetricLook:
         self.laws.broken(law, f"{named(metric, 'measure')} {text}")
 
     def _check_stored(self, predictions: Sequence[Prediction]) -> None:
-        """Raise PluginError if statistics have a score, but not after being stored as JSON."""
+        """Raise PluginError if statistics can be scored, but not after they are stored as JSON."""
         try:
             metric = self.build().prepare(self.info, References(predictions))
             parts = [*metric.measure(predictions)]
@@ -148,7 +148,7 @@ class MetricLook:
             self.laws.broken(STORED, f"{named(metric, 'measure')} {text} ({type(error).__name__}: {error}).")
 
     def _check_resamples(self, metric: Metric[Any], parts: Sequence[Any]) -> None:
-        """Raise PluginError unless bootstrap samples score as their examples."""
+        """Raise PluginError unless each bootstrap sample has the same score as its examples."""
         import numpy as np
 
         number = len(parts)
@@ -165,7 +165,7 @@ class MetricLook:
                 self.laws.broken(RESAMPLES, f"{named(metric, 'resample')} {text}")
 
     def _check_unknown(self, predictions: Sequence[Prediction], score: float) -> None:
-        """Raise PluginError if a metric gives a number for unknown log-probabilities."""
+        """Raise PluginError if a metric returns a number although log-probabilities are unknown."""
         hypotheses = [hypothesis for prediction in predictions for hypothesis in prediction.hypotheses]
         if not hypotheses or any(y.log_prob is not None for y in hypotheses) or not math.isfinite(score):
             return

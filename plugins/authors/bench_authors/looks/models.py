@@ -1,7 +1,7 @@
 """Recomputes some results of a stage: a row must have the same result alone, in any batch, and each time.
 
 Eight rows of a batch, chosen by a hash of their ids, are decoded or scored again, two of them alone, and compared
-with the steps of the model. Differing outputs are rejected only if they still differ in double precision.
+with the steps of the model. Outputs that differ are rejected only if they still differ in double precision.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,16 +26,16 @@ from bench_core.generation_loop import limits
 from bench_core.model import Scorer, Scoring, Stepper
 from bench_core.random_numbers import Rng
 
-MAX_STEPS = 200  #: steps of replayed rows, unless all rows are longer
-REDUCED_FROM_ROWS = 2_000  #: rows of a stage from which the second look is reduced
-MAX_STEPS_REDUCED = 16  #: steps of replayed rows in a reduced look
+MAX_STEPS = 200  #: maximum number of steps of replayed rows, unless all rows are longer
+REDUCED_FROM_ROWS = 2_000  #: number of rows in a stage from which the second look is reduced
+MAX_STEPS_REDUCED = 16  #: maximum number of steps of replayed rows in a reduced look
 PERTURBATIONS, LAST_DIGITS = 8, 1e-9  #: number and relative size of weight perturbations
-#: Errors of models without double precision.
+#: Errors raised by models that do not support double precision.
 DOUBLE_ERRORS = (RuntimeError, TypeError, MemoryError, NotImplementedError)
 TOLERANCE = 1e-4  #: relative rounding error of sums of log-probabilities
-HALF_TOLERANCE = {"torch.float16": 0.01, "torch.bfloat16": 0.05}  #: the same for weights of half precision
+HALF_TOLERANCE = {"torch.float16": 0.01, "torch.bfloat16": 0.05}  #: relative error with half-precision weights
 
-#: Laws, with the names of the corresponding contracts, if any.
+#: Laws, named like the corresponding contracts where these exist.
 ALIKE, SUM = "a_row_scores_alike_alone_and_in_a_batch", "the_score_is_the_sum_of_its_steps"
 DECODED_ALIKE, COST = "a_row_decodes_alike_alone_and_in_a_batch", "a_hypothesis_costs_what_its_chain_costs"
 BEST_FIRST, READS = "the_best_come_first", "reading_a_chain_gives_gold_back"
@@ -67,7 +67,7 @@ class SecondLook:
         self._selection.offer(batch, results)
 
     def at_decoded(self, decode: Decode, rows: int) -> None:
-        """Raise PluginError unless the chosen rows of a stage with `rows` rows decode as before; see `at_outputs`."""
+        """Raise PluginError unless the chosen rows decode as before; the stage has `rows` rows. See `at_outputs`."""
         if kept := self._selection.kept:
             replace(self, rows=rows).at_outputs(decode, kept[0], self._selection.rows(kept[0]), kept[1])
 
@@ -116,7 +116,7 @@ class SecondLook:
     def _scored_otherwise(
         self, score: Score, model: Any, some: Batch, before: Sequence[float]
     ) -> tuple[int, float, Fault] | None:
-        """Return the first row whose score differs elsewhere, the other score, and where."""
+        """Return the first row whose score differs in another batch or alone, with that score and that place."""
         others: list[tuple[int, float, Fault]] = []
         others += [(row, value, "in another batch") for row, value in enumerate(score(model, some).double().tolist())]
         others += [(row, score(model, one_row(some, row)).item(), "alone") for row in apart(some)]
@@ -137,7 +137,7 @@ class SecondLook:
         return likelihood if likelihood is not None and self.settings.likelihoods[likelihood] is Kind.EXACT else None
 
     def _add_up(self, some: Batch, scores: Sequence[float]) -> None:
-        """Compare scores with the summed steps along the actions of the targets."""
+        """Compare scores with the summed log-probabilities of the steps along the targets."""
         lengths, inside = some.length.tolist(), some.gold.tolist()
         max_length, fits = max(MAX_STEPS, min(lengths)), self._fits(some, lengths)
         rows = [
@@ -201,7 +201,7 @@ class SecondLook:
             self._score_outputs(some, [followed[place][1] for place in fitting], [whole[place] for place in fitting])
 
     def _check_order(self, outputs: Sequence[tuple[int, Hypothesis]], costs: Sequence[float]) -> None:
-        """Check that of two consecutive hypotheses of equal length and ending the more probable comes first."""
+        """Check that consecutive hypotheses with equal `length` and `finished` are sorted, most probable first."""
         for (row, first), cost, (next_row, second), less in zip(outputs, costs, outputs[1:], costs[1:], strict=False):
             if (row, first.length, first.finished) != (next_row, second.length, second.finished):
                 continue
@@ -213,7 +213,7 @@ class SecondLook:
                 )
 
     def _score_outputs(self, batch: Batch, outputs: Sequence[Hypothesis], totals: Sequence[float]) -> None:
-        """Compare the summed steps along outputs, including EOS, with the exact scores of the same tokens."""
+        """Compare the summed log-probabilities of outputs, including EOS, with exact scores of the same tokens."""
         if not outputs or not {*batch.extras} <= {"weight"} or any(y.actions != y.tokens for y in outputs):
             return  # other extras may depend on the targets
         gold, length = pad([output.tokens for output in outputs])
@@ -228,7 +228,7 @@ class SecondLook:
                 )
 
     def _fits(self, batch: Batch, tokens: Sequence[int]) -> list[bool]:
-        """Return for each row [N] whether the model can generate `tokens` tokens, including EOS."""
+        """Return for each row [N] whether the model can generate its number of `tokens`, including EOS."""
         fits: list[bool] = (torch.tensor(tokens) <= limits(self.model, batch, max(tokens)).cpu()).tolist()
         return fits
 
@@ -248,7 +248,7 @@ class SecondLook:
     def _is_rounding(self, decode: Decode, batch: Batch, rows: Sequence[int]) -> bool:
         """Return whether rows decode the same in double precision, or differ only where choices are tied.
 
-        A choice is tied if it changes with the last digits of weights. Also true without double precision.
+        A choice is tied if it changes with the last digits of weights. Returns True without double precision.
         """
         with float64(), suppress(*DOUBLE_ERRORS):
             other, wide = deepcopy(self.model).double(), _wide(batch)
@@ -287,7 +287,7 @@ class SecondLook:
 
 @dataclass(frozen=True)
 class _Repeated:
-    """Outputs of rows in their batch, in another batch, and of some rows alone."""
+    """The outputs of rows in their own batch and in another batch, and the outputs of some rows alone."""
 
     before: Outputs
     again: Outputs
@@ -311,7 +311,7 @@ class _Repeated:
         )
 
     def describe(self, row: int, tolerance: float) -> tuple[Fault, Fault, Fault]:
-        """Describe the outputs of a row in its batch and elsewhere, and where."""
+        """Describe a row's outputs in its batch, its differing outputs, and where the latter occurred."""
         if _outputs_equal(self.before[row], self.again[row], tolerance):
             return _description(self.before[row]), _description(self.alone[row]), "alone"
         return _description(self.before[row]), _description(self.again[row]), "in another batch"

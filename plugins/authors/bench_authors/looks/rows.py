@@ -19,7 +19,7 @@ Outputs: TypeAlias = Sequence[Sequence[Hypothesis]]  #: the hypotheses of each r
 
 
 class Chosen:
-    """The batch of a stage whose rows have the lowest hash, with its results."""
+    """The batch of a stage that contains the row with the lowest hash, with its results."""
 
     def __init__(self, salt: str) -> None:
         self.salt, self.least = crc32(salt.encode()), 1 << 64
@@ -41,7 +41,7 @@ class Chosen:
 
 
 def apart(batch: Batch, outputs: Outputs = ()) -> list[int]:
-    """Return the rows to check alone: with the shortest source or output, and with the longest output."""
+    """Return the rows to check alone: the shortest by source (or else output), and the longest by output."""
     lengths = [
         len(hypotheses[0].tokens) + (not hypotheses[0].finished) for hypotheses in outputs
     ] or batch.length.tolist()

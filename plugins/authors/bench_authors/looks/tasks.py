@@ -16,8 +16,8 @@ from bench_core.task import Size, Split
 
 MAX_ROWS = 8  #: rows of each split and purpose to read again
 REFERENCES = 64  #: rows whose references are compared with targets
-MAX_COUNTED_EXAMPLES = 2_000  #: limit of examples for counting the epochs of a split
-BATCH_SIZES = (7, 97)  #: batch sizes for counting epochs
+MAX_COUNTED_EXAMPLES = 2_000  #: maximum number of examples in epochs that are compared
+BATCH_SIZES = (7, 97)  #: batch sizes whose epochs are compared
 
 TWICE, ENDS, HIDDEN = "prepared_twice_it_is_the_same", "targets_end_with_stop", "targets_are_hidden_from_decoders"
 READ_TWICE, ANY_SIZE = "read_twice_it_is_the_same", "a_row_is_the_same_in_any_batch"
@@ -27,7 +27,7 @@ IDS, REFERRED = "the_same_rows_have_the_same_ids", "references_belong_to_their_e
 
 @dataclass(frozen=True)
 class TaskLook:
-    """Reads a task again."""
+    """Reads a prepared task again, and checks that it is the same."""
 
     task: CheckedTask
     laws: Laws
@@ -53,7 +53,7 @@ class TaskLook:
                 self._at_split(split)
             except BrokenLaw:
                 raise
-            except Exception:  # a suite may not use this split
+            except Exception:  # the suite might not use this split
                 continue
 
     def _at_split(self, split: str) -> None:
@@ -87,7 +87,7 @@ class TaskLook:
                 self.laws.broken(law, f"{named(self.task.task, 'batches')} gave {text} {where}.")
 
     def _differing_epochs(self, split: str, purpose: Purpose) -> Fault:
-        """Return how epochs differ between batch sizes; empty if they do not, or are too long."""
+        """Return how epochs differ between batch sizes; empty if they do not differ or are too long."""
         few, many = (self._ids(split, purpose, Size(size)) for size in BATCH_SIZES)
         if max(len(few), len(many)) > MAX_COUNTED_EXAMPLES or sorted(few) == sorted(many):
             return ""
@@ -113,7 +113,7 @@ class TaskLook:
                 self.laws.broken(IDS, f"{named(self.task.task, 'batches')} {text}")
 
     def _at_references(self, split: str) -> None:
-        """Check that targets are not references of other examples only."""
+        """Raise PluginError if no target is a reference of its own example, but most are references of others."""
         batch = next(iter(self.task.batches(split, Purpose.DECODE, Size(REFERENCES))))
         known, matches, errors = self.task.references(split), 0, 0
         targets = {

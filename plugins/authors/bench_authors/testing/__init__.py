@@ -26,12 +26,12 @@ ExceptionGroup with a message for each. `MODEL_CONTRACTS`, `DECODER_CONTRACTS`, 
 `bench check --contracts SUITE` tests the parts of a suite, with its settings, in a worker process (`trials`).
 
 If a score differs from the sum of its steps, or there are no steps, a copy of the model is trained on random tokens.
-If it scores them better than possible without knowing them, the message begins with "the model sees what it
-predicts". Losses may ignore weights of examples, `extras["weight"]` [N]; otherwise a row of weight 3 must count like
-three rows, in `value` and `weight`.
+If the copy scores these tokens better than is possible without seeing them, the message begins with "the model sees
+what it predicts". Losses may ignore weights of examples, `extras["weight"]` [N]; otherwise a row of weight 3 must
+count like three rows, in `value` and `weight`.
 
 Models and decoders are also tested on an accelerator, which is simulated if none is available (`accelerators`,
-`pretended`): results must equal those of the CPU, and updates must not wait for the device, except where
+`pretended`): results must equal CPU results, and updates must not wait for the device, except where
 `bench_core.waits_for_device` declares the reason. `check_on_accelerator` tests only these contracts.
 
 Text generators have separate contracts (`TextCase`, `check_text_generator`). Models with their own vocabulary are

@@ -37,7 +37,7 @@ def simulated_gpu() -> Iterator[None]:
 
 
 def check_on_accelerator(case: Case) -> list[str]:
-    """Test the accelerator contracts that apply to the model of `case`, and to its decoder, if any."""
+    """Test the accelerator contracts that apply to the model of `case`, and to its decoder if it has one."""
     decoding = DECODERS_ON_ACCELERATORS if case.decoder is not None else ()
     return check([*MODELS_ON_ACCELERATORS, *decoding], case)
 
@@ -62,7 +62,7 @@ def it_is_set_up_on_an_accelerator(case: Case) -> None:
         try:
             other = Case.of(case.config, info=case.info, batch=case.batch, device=device)
         except SuiteError:
-            return  # synthetic data does not suit it on any device
+            return  # synthetic data does not suit the model on any device
         for name, tensor in (*other.model.named_parameters(), *other.model.named_buffers()):
             assert tensor.device.type == device, f"`setup` left {name!r} on {tensor.device}"
         assert other.loss().value.isfinite(), "the loss of a model that is set up on an accelerator is not finite"
@@ -70,11 +70,11 @@ def it_is_set_up_on_an_accelerator(case: Case) -> None:
 
 @catches(*mutants.WAITING)
 def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
-    """Record waits of loss and gradient, except those declared by `waits_for_device`."""
+    """Check that loss and gradient do not wait, except where `waits_for_device` declares the reason."""
     with simulated_gpu(), torch.enable_grad():
         there = moved(case, "cuda")
         there.model.train()
-        for _ in range(2):  # the first may copy constants
+        for _ in range(2):  # the first update may copy constants
             there.model.zero_grad()
             with synchronisations() as recorded:
                 loss = there.loss()
@@ -88,7 +88,7 @@ def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
 
 @catches(mutants.scores_places_on_the_cpu, when=can(Scorer))
 def it_scores_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
-    """Compare scores by every likelihood."""
+    """Compare scores for every likelihood."""
     with accelerator() as device:
         there = moved(case, device)
         for by in case.config.likelihoods:
@@ -106,7 +106,7 @@ def it_samples_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
 
 @catches(mutants.COMPUTING_ON_THE_CPU[0], when=can(Vmappable))
 def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
-    """Compare the losses of a stack with those on the CPU."""
+    """Compare the losses of a stack with the losses on the CPU."""
     values = []
     training = Training(0, 100, 0, 1, case.rng)
     keys = [case.rng.key, case.rng.fork("other").key]

@@ -116,7 +116,7 @@ class Case:
 
 @dataclass(frozen=True)
 class TaskCase:
-    """A task built on a folder that another task of its class has prepared."""
+    """A task that reads a folder prepared by another instance of its class."""
 
     config: TaskConfig
     task: Any  # built from `config`
@@ -136,7 +136,7 @@ class TaskCase:
         size: Size = SIZE,
         windows: Set[Purpose] = frozenset(),
     ) -> Self:
-        """Prepare the task in `folder`, which must exist without files of the same names, from the corpora in `data`.
+        """Prepare the task from the corpora in `data` in `folder`, which must exist without files of the same names.
 
         Purposes with a batch that `continues` belong to `windows` automatically.
         """
@@ -154,7 +154,7 @@ class TaskCase:
 
 @dataclass(frozen=True)
 class MetricCase:
-    """A prepared metric with predictions to measure."""
+    """A prepared metric with predictions to score."""
 
     config: MetricConfig
     metric: Any  # built and prepared
@@ -213,7 +213,7 @@ def tiny_batch(
 ) -> Batch:
     """Return a batch of targets with ids from `first`, each with a different source or prompt.
 
-    A prompt has `prefix` tokens, by default one without a source.
+    A prompt has `prefix` tokens: by default, one if there is no source, else none.
     """
     prefix = int(source is Source.NONE) if prefix is None else prefix
     ids = torch.arange(first, first + len(targets))
@@ -268,7 +268,7 @@ def _prediction(number: int, reference: str, text: str) -> Prediction:
 
 
 def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
-    """Return a predicate: whether the model of a case has all these capabilities, for tokens."""
+    """Return a predicate for cases whose model has all these capabilities, for tokens."""
     return lambda case: all(
         isinstance(case.model, capability) and not (capability is Scorer and isinstance(case.model, TextScorer))
         for capability in capabilities
@@ -281,7 +281,7 @@ def default_likelihood(case: Case) -> tuple[str, Kind]:
 
 
 def repeat_row(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
-    """Return a batch that repeats a row with each of `targets`, with ids from 0."""
+    """Return a batch that repeats a row once with each of `targets`; ids count from 0."""
     rows = torch.full((len(targets),), row, device=case.batch.ids.device)
     gold = _pad(targets, 1 + max(map(len, targets))).to(rows.device)
     length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
@@ -295,6 +295,6 @@ def reverse_rows(batch: Batch) -> Batch:
 
 
 def costs(model: Stepper, batch: Batch, chain: Sequence[int]) -> list[Tensor]:
-    """Return the log-probabilities [A] before each action of a sequence, for a batch of one row."""
+    """Return the log-probabilities [A] of actions at each step of a sequence, for a batch of one row."""
     actions = torch.tensor([chain], device=batch.ids.device)
     return [log_probs[0] for _, log_probs, _ in replay(model, batch, actions)]

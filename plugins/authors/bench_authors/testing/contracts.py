@@ -56,7 +56,7 @@ class Contract(Generic[C]):
 def catches(
     *mutants: Callable[[C], C], when: Callable[[C], bool] = lambda case: True
 ) -> Callable[[Callable[[C], None]], Contract[C]]:
-    """Return a decorator that makes a test a contract for the cases `when`; it must catch `mutants`."""
+    """Return a decorator that makes a test a contract, which applies if `when` is true and must catch `mutants`."""
     return lambda check: Contract(check, mutants, when)
 
 
@@ -67,7 +67,7 @@ def contracts_of(module: Mapping[str, Any]) -> tuple[Contract[Any], ...]:
 
 
 def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:
-    """Test contracts; return the names of those that apply to `case`, raise an ExceptionGroup of broken contracts."""
+    """Test contracts; return the names of the applicable contracts, or raise an ExceptionGroup of broken ones."""
     tried, broken = try_contracts(contracts, case)
     if broken:
         raise ExceptionGroup(f"{len(broken)} contracts are broken: {', '.join(broken)}", list(broken.values()))
@@ -118,7 +118,7 @@ def _test_conditions() -> Iterator[None]:
 
 
 def seed_torch(number: int) -> None:
-    """Seed the generators of torch, except of absent accelerators, which would record a traceback each time."""
+    """Seed torch's generators, skipping absent accelerators, for which torch would record a traceback each time."""
     present = torch.cuda.is_available() or torch.accelerator.is_available()
     (torch if present else torch.default_generator).manual_seed(number)
 
@@ -137,7 +137,7 @@ def mutant(alter: Callable[[Any, F], Any]) -> Callable[[F], Callable[[Any], Any]
 
 
 def mutants_by(alter: Callable[[Any, Any], Any], **changes: Callable[..., Any]) -> tuple[Callable[[Any], Any], ...]:
-    """Return a mutant for each change, with its name, which returns `alter(case, change)`."""
+    """Return a mutant for each change, named after it, that returns `alter(case, change)`."""
     mutants = {name: mutant(alter)(change) for name, change in changes.items()}
     for name, function in mutants.items():
         function.__name__ = name
@@ -164,7 +164,7 @@ def with_log_probs(model: Stepper, change: Callable[[Tensor], Tensor]) -> Steppe
 
 
 def posing(config: G, **attributes: Any) -> G:
-    """Return a Config of the same settings with other class attributes."""
+    """Return a Config with the same settings but other class attributes."""
     namespace = {"__module__": type(config).__module__, **attributes}
     kind: Any = type(type(config).__name__, (type(config),), namespace)
     other: G = kind.model_construct(**dict(config))
@@ -177,5 +177,5 @@ def assert_close(actual: Tensor, expected: Tensor, what: str) -> None:
 
 
 def margin(cost: float) -> float:
-    """Return the maximal rounding error of a log-probability."""
+    """Return the maximum rounding error of a log-probability."""
     return ROUNDING * max(1, abs(cost))

@@ -28,7 +28,7 @@ def uses_steps(case: Case) -> bool:
 
 @catches(mutants.needs_something_else)
 def it_needs_what_its_config_says(case: Case) -> None:
-    """Compare `Decoder[Stepper]` of the class, if parametrized, with `needs` of the Config, or a subclass."""
+    """Check that `needs` of the Config is the class's type parameter, as in `Decoder[Stepper]`, or a subclass."""
     needed, declared = _needs(type(case.decoder)), case.decoder.config.needs
     if needed is not None:
         assert issubclass(declared, needed), (
@@ -38,7 +38,7 @@ def it_needs_what_its_config_says(case: Case) -> None:
 
 @catches(draws_in_turn, forgets_to_reorder)
 def a_row_decodes_alike_alone_and_in_a_batch(case: Case) -> None:
-    """Compare outputs of rows in reverse order and alone, without padding."""
+    """Compare the outputs of rows in a batch with their outputs in reverse order, and alone without padding."""
     together = case.decoded()
     backwards = case.decoded(reverse_rows(case.batch))[::-1]
     alone = [case.decoded(one_row(case.batch, row))[0] for row in range(len(case.batch))]
@@ -54,7 +54,7 @@ def a_row_decodes_alike_alone_and_in_a_batch(case: Case) -> None:
     when=uses_steps,
 )
 def a_hypothesis_costs_what_its_chain_costs(case: Case) -> None:
-    """Compare log-probabilities with the steps along the actions, including EOS of finished outputs only."""
+    """Compare log-probabilities with the steps along the actions, including EOS if the output is finished."""
     for hypothesis, batch in _hypotheses(case):
         if hypothesis.actions is not None and hypothesis.log_prob is not None:
             chain = [*hypothesis.actions, *[STOP] * hypothesis.finished]
@@ -66,7 +66,7 @@ def a_hypothesis_costs_what_its_chain_costs(case: Case) -> None:
 
 @catches(mutants.forgets_a_row, mutants.finds_nothing_for_a_row)
 def every_row_has_a_hypothesis(case: Case) -> None:
-    """Count the hypotheses of each row, in the order of the batch."""
+    """Check that each row of the batch has at least one hypothesis."""
     hypotheses = case.decoded()
     assert len(hypotheses) == len(case.batch), f"{len(hypotheses)} lists of hypotheses for {len(case.batch)} rows"
     assert all(hypotheses), "a row has no hypothesis"
@@ -74,7 +74,7 @@ def every_row_has_a_hypothesis(case: Case) -> None:
 
 @catches(mutants.puts_the_worst_first, when=uses_steps)
 def the_best_come_first(case: Case) -> None:
-    """Compare hypotheses of equal length and ending: the more probable, with or without EOS, must come first."""
+    """Check that hypotheses with equal length and `finished` are sorted by probability, with or without EOS."""
     for row, hypotheses in enumerate(case.decoded()):
         batch = one_row(case.batch, row)
         known = [y for y in hypotheses if y.actions is not None and y.log_prob is not None]
@@ -87,7 +87,7 @@ def the_best_come_first(case: Case) -> None:
 
 @catches(mutants.exceeds_its_limit, mutants.ignores_the_limit_of_a_row)
 def limits_are_kept(case: Case) -> None:
-    """Check the limit of the decoder, and for a Stepper the limits of the model for each row, including EOS."""
+    """Check the decoder's limit and, for a Stepper, the model's limit for each row, including EOS."""
     max_tokens = case.decoder.config.max_tokens
     outputs = [(row, max_tokens) for row in case.decoded()]
     if uses_steps(case):
@@ -148,7 +148,7 @@ def _choices(case: Case, batch: Batch, chain: Sequence[int]) -> list[tuple[Tenso
 
 
 def _log_probs(case: Case, batch: Batch, hypothesis: Hypothesis) -> tuple[float, float]:
-    """Return the log-probability of a hypothesis with EOS, if finished, and without."""
+    """Return the log-probability of a hypothesis with EOS, if it is finished, and without EOS."""
     assert hypothesis.log_prob is not None
     actions = hypothesis.actions or []
     return hypothesis.log_prob, sum(log_probs[action].item() for log_probs, action in _choices(case, batch, actions))

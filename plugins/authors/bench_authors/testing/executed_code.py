@@ -17,7 +17,7 @@ from bench_core.planning.stages import Stage
 from bench_core.runs.runner import run
 from code_digests import IMPORT, CodeDigests, Definition
 
-MODULE = "<module>"  #: the name of the code of a module
+MODULE = "<module>"  #: name of a module's code object
 MADE_UP = "<"  #: prefix of file names that Python generates
 
 _PERFORM = StageRunner.perform.__code__
@@ -31,7 +31,7 @@ class TracedExecution:
     code: dict[str, dict[CodeType, str]] = field(default_factory=lambda: defaultdict(dict))  # key -> code -> module
 
     def definitions(self, key: str) -> dict[Definition, str]:
-        """Return the executed definitions of a stage that may affect its results, each with one of its functions."""
+        """Return the executed definitions of a stage that may affect its results, each with one executed function."""
         functions = {}
         for code, module in self.code[key].items():
             for definition in _definitions(code_digests(), module, code):
@@ -50,7 +50,7 @@ class TracedExecution:
 
 
 def _definitions(digests: CodeDigests, module: str, code: CodeType) -> Iterator[Definition]:
-    """Yield the definitions that contain a code object, by its line; a statement may bind several."""
+    """Yield the definitions whose lines contain a code object; a statement may bind several names."""
     counts = is_followed(module) and module != __name__
     source = digests.code.module(module) if counts and code.co_filename[:1] != MADE_UP else None
     if source is None:
@@ -101,7 +101,7 @@ def recorded(execution: TracedExecution) -> Iterator[None]:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a frame is inside the import of a module, whose effects are a separate definition."""
+    """Return whether a frame belongs to the import of a module; effects of imports are a separate definition."""
     while frame is not None and (code := frame.f_code) is not _PERFORM:
         if code.co_name == MODULE:
             return True

@@ -1,4 +1,4 @@
-"""Detects scores that see their targets: on random tokens they are better than any prediction."""
+"""Detects scores that see their targets: on random tokens, they are better than any prediction could be."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -10,9 +10,9 @@ from torch import Tensor
 from bench_authors.testing.cases import Case, repeat_row, replay
 from bench_core import Batch, Rng, Stepper
 
-STEPS, ROWS = 500, 64  #: training steps and rows of each, with new tokens
-TOKENS, WORDS = 8, 4  #: maximal number of tokens and of distinct tokens in a target
-MAX_COST_SHARE = 0.6  #: share of the minimal cost below which other errors, such as a missing token, are ruled out
+STEPS, ROWS = 500, 64  #: training steps, and rows with new tokens per step
+TOKENS, WORDS = 8, 4  #: maximum number of tokens and of distinct tokens in a target
+MAX_COST_SHARE = 0.6  #: share of the minimum cost below which other errors, such as a missing token, are ruled out
 
 
 def leak(case: Case, by: str) -> str:
@@ -20,7 +20,7 @@ def leak(case: Case, by: str) -> str:
 
     A copy of the model is trained on random tokens, new at each step. No prediction costs less than their entropy, so
     a lower cost is proof, unless the score is too high for another reason, such as a mean in place of a sum. In that
-    case, it is also too high with all weights 0, where nothing can be seen.
+    case, the score is also too high with all weights 0, when the model cannot see anything.
     """
     try:
         with torch.enable_grad():
@@ -42,7 +42,7 @@ def leak(case: Case, by: str) -> str:
 
 
 def _is_cheap_when_blind(case: Case, by: str, least: float) -> bool:
-    """Return whether random targets cost less than their steps, or else than `least` nats, with all weights 0."""
+    """Return whether, with all weights 0, random targets cost less than their steps or (without steps) `least`."""
     blind = replace(case, model=deepcopy(case.model))
     with torch.no_grad():
         for weights in blind.model.parameters():

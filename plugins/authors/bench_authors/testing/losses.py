@@ -17,13 +17,13 @@ from bench_training.api import Stack, TrainingConfig, optimizers, stacked
 
 @catches(mutants.draws_in_turn)
 def the_loss_does_not_depend_on_the_order_of_rows(case: Case) -> None:
-    """Compare the loss in reverse order: randomness must depend on the ids of examples."""
+    """Compare the loss with the loss of the rows in reverse order: randomness must depend on example ids."""
     assert_close(case.loss(reverse_rows(case.batch)).value, case.loss().value, "loss in reverse order")
 
 
 @catches(mutants.sums_over_tokens)
 def the_loss_is_a_mean(case: Case) -> None:
-    """Compare the loss of the same rows once and twice: training must not depend on the batch size."""
+    """Compare the loss of a batch with the loss of its rows repeated: training must not depend on the batch size."""
     batch = with_weights(case.batch, None)
     rows = torch.arange(len(batch), device=batch.ids.device)
     assert_close(case.loss(batch.select(rows.repeat(2))).value, case.loss(batch).value, "loss of the same rows twice")
@@ -31,7 +31,7 @@ def the_loss_is_a_mean(case: Case) -> None:
 
 @catches(mutants.learns_padding)
 def the_loss_does_not_depend_on_padding(case: Case) -> None:
-    """Compare the loss with more padding, which depends on the longest row of a batch."""
+    """Compare the loss with the loss after more padding, whose amount depends on the longest row of a batch."""
     padded = replace(case.batch, gold=pad(case.batch.gold, (0, 2)))
     assert_close(case.loss(padded).value, case.loss().value, "loss with more padding")
 
@@ -60,7 +60,7 @@ def the_loss_is_finite_and_weighs_target_tokens(case: Case) -> None:
 def weights_of_examples_are_ignored_or_weigh_their_tokens(case: Case) -> None:
     """Check that a row of weight 3 counts like three rows and a row of weight 0 like none, in `value` and `weight`.
 
-    Alternatively, a loss ignores `extras["weight"]` in both.
+    Alternatively, a loss may ignore `extras["weight"]` in both.
     """
     batch = with_weights(case.batch, None)
     rows = torch.arange(len(batch), device=batch.ids.device)
@@ -82,7 +82,7 @@ def weights_of_examples_are_ignored_or_weigh_their_tokens(case: Case) -> None:
 
 @catches(mutants.trains_by_settings_of_evaluation, when=lambda case: bool(case.config.evaluation))
 def settings_of_evaluation_do_not_decide_what_is_trained(case: Case) -> None:
-    """Compare initial weights and loss with other values of evaluation settings."""
+    """Check that evaluation settings change neither initial weights nor the loss."""
     for name in sorted(case.config.evaluation):
         value = getattr(case.config, name)
         other = not value if isinstance(value, bool) else value + 1
@@ -107,7 +107,7 @@ def _training_loss(case: Case) -> Tensor:
     mutants.ignores_label_smoothing, mutants.smooths_labels_twice, when=lambda case: case.config.smooths_labels()
 )
 def labels_are_smoothed_by_as_much_as_asked(case: Case) -> None:
-    """Check that the loss is linear in label smoothing, and equals the definition where it is -log p of targets."""
+    """Check that the loss is linear in label smoothing, and equals the definition if it is -log p of targets."""
     plain, some, more = (case.loss(smoothing=share).value for share in (0.0, 0.1, 0.3))
     assert some != plain, "label smoothing does not change the loss"
     assert_close(more - plain, 3 * (some - plain), "change of the loss for three times the label smoothing")
@@ -175,7 +175,7 @@ def eight_examples_can_be_learnt_by_heart(case: Case) -> None:
 
 
 def drop_last_row(batch: Batch) -> Batch:
-    """Return a batch without its last row and the padding that this makes unnecessary."""
+    """Return a batch without its last row, and without padding that is no longer needed."""
     rows = torch.arange(len(batch) - 1, device=batch.ids.device)
     batch = batch.select(rows)
     return replace(batch, gold=batch.gold[:, : int(batch.length.max())])

@@ -20,7 +20,7 @@ def check_metric(case: MetricCase) -> list[str]:
 
 @catches(mutants.forgets_a_prediction)
 def there_is_one_part_a_prediction(case: MetricCase) -> None:
-    """Count the statistics of all predictions and of a single prediction."""
+    """Check that `measure` returns one part per prediction, for all predictions and for a single prediction."""
     for number in (len(case.predictions), 1):
         parts = [*case.metric.measure(case.predictions[:number])]
         assert len(parts) == number, f"{len(parts)} parts for {number} predictions"
@@ -28,7 +28,7 @@ def there_is_one_part_a_prediction(case: MetricCase) -> None:
 
 @catches(mutants.needs_a_list)
 def predictions_may_be_read_one_by_one(case: MetricCase) -> None:
-    """Measure predictions as read from disk in a run: a sequence that is not a list and may exceed memory."""
+    """Score predictions as a run reads them from disk: a sequence that is not a list and may exceed memory."""
     try:
         parts = [*case.metric.measure(by_id(case.predictions))]
     except (AttributeError, TypeError) as error:
@@ -47,7 +47,7 @@ def parts_survive_being_stored(case: MetricCase) -> None:
 
 @catches(mutants.depends_on_the_order)
 def the_order_of_predictions_does_not_matter(case: MetricCase) -> None:
-    """Change the order for `measure` and for `combine`."""
+    """Change the order of predictions for `measure`, and of parts for `combine`."""
     parts = [*case.metric.measure(case.predictions)]
     _same(case, parts[::-1], parts, "of parts in reverse order")
     _same(case, [*parts[2:], *parts[:2]], parts, "of parts in another order")

@@ -17,7 +17,7 @@ from bench_authors.testing.leaks import leak
 from bench_authors.testing.mutants import models as mutants
 from bench_core import Batch, Kind, Rng, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
 
-SAMPLES = 20_000  # samples
+SAMPLES = 20_000  # number of samples
 QUICK_DIVISOR = 20  # divisor of the number of samples in quick trials
 REPEATS = 8  # copies of each row, with different ids
 MAX_STANDARD_ERRORS = 5  # tolerance of frequencies in standard errors
@@ -57,7 +57,7 @@ def it_builds_on_the_meta_device(case: Case) -> None:
 
 @catches(mutants.claims_every_source, when=lambda case: not case.batch.extras)
 def it_takes_every_source_of_its_config(case: Case) -> None:
-    """Run with each source of the Config; settings that exclude a source may raise SuiteError."""
+    """Run the model with each source of its Config; settings that exclude a source may raise SuiteError."""
     for source in sorted(case.config.sources):
         info = tiny_info(source)
         info = replace(
@@ -87,7 +87,7 @@ def a_row_scores_alike_alone_and_in_a_batch(case: Case) -> None:
 
 @catches(mutants.draws_in_turn, when=can(Sampler))
 def a_sample_depends_on_its_id_alone(case: Case) -> None:
-    """Compare samples in another order and alone: position and neighbors must not matter."""
+    """Compare samples of rows in another order and alone: position and neighbors must not matter."""
     number = len(case.batch)
     rows = torch.arange(REPEATS * number, device=case.batch.ids.device)
     batch = replace(case.batch.select(rows % number), ids=rows + case.batch.ids[0])
@@ -124,7 +124,7 @@ def windows_of_a_stream_score_as_the_whole_does(case: Case) -> None:
 
 @catches(mutants.reads_what_it_predicts, when=lambda case: can(Scorer)(case) and not can(Stepper)(case))
 def a_score_without_steps_does_not_see_what_it_predicts(case: Case) -> None:
-    """Search for leaks of targets in all likelihoods but estimates; with steps, the score is compared with them."""
+    """Search all likelihoods except estimates for leaks of targets; scores of Steppers are compared with steps."""
     for by, kind in case.config.likelihoods.items():
         reason = "" if kind is Kind.ESTIMATE else leak(case, by)
         assert not reason, reason.strip()
@@ -132,7 +132,7 @@ def a_score_without_steps_does_not_see_what_it_predicts(case: Case) -> None:
 
 @catches(mutants.scores_too_high, mutants.samples_too_sharply, when=can(Sampler, Scorer))
 def samples_occur_as_often_as_their_score_says(case: Case) -> None:
-    """Compare likelihoods with frequencies of many samples: exact values and estimates equal, bounds not above."""
+    """Compare likelihoods with sample frequencies: exact values and estimates must agree, bounds may be lower."""
     words = range(1, min(5, len(case.info.vocabulary)))
     targets = [target for length in range(3) for target in product(words, repeat=length)]
     number = SAMPLES // QUICK_DIVISOR if case.quick else SAMPLES

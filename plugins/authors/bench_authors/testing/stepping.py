@@ -43,7 +43,7 @@ def it_stops_only_between_tokens(case: Case) -> None:
 def the_score_is_the_sum_of_its_steps(case: Case) -> None:
     """Compare the default likelihood, unless it is an estimate, with the steps along the actions of `chain`.
 
-    A bound may be below the sum if the actions are the target itself, so that the sum is its log-probability.
+    If the actions are the target itself, the sum is its log-probability, and a bound may be below the sum.
     """
     by, kind = default_likelihood(case)
     scores = case.scored(by)
@@ -92,7 +92,7 @@ def selected_rows_go_on_as_they_would(case: Case) -> None:
 
 @catches(states.appends_to_a_list, states.shares_a_buffer, states.counts_its_steps, when=can(Stepper))
 def a_step_leaves_the_state_it_was_given_as_it_was(case: Case) -> None:
-    """Continue a state with several action sequences, as in beam search: none may change another."""
+    """Continue a state with several action sequences, as in beam search: no sequence may change another."""
     walk = _random_walk(case, 6)
     number = len(case.batch)
     choices = (None, [*range(number)], [*range(number)][::-1], [row // 2 for row in range(number)])
@@ -116,7 +116,7 @@ class _Branch:
     """An action sequence that continues a shared state."""
 
     state: State
-    expected: Sequence[tuple[Tensor, Tensor]]  # actions, and the log-probabilities after them without sharing
+    expected: Sequence[tuple[Tensor, Tensor]]  # actions, and the next log-probabilities without sharing
     chosen: Sequence[int] | None = None  # rows of `expected` to continue, by default all
     steps: int = 0
 
@@ -143,7 +143,7 @@ def _state_after(case: Case, walk: Sequence[tuple[Tensor, Tensor]]) -> State:
 
 
 def _detour(case: Case, walk: Sequence[tuple[Tensor, Tensor]], steps: int) -> list[tuple[Tensor, Tensor]]:
-    """Return `steps` actions that first differ from the last of a walk, each with the next log-probabilities."""
+    """Return `steps` actions, the first unlike the last action of a walk, each with the next log-probabilities."""
     state, (log_probs, avoided) = _state_after(case, walk[:-1]), walk[-1]
     detour = []
     for step in range(steps):

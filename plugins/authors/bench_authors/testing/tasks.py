@@ -30,7 +30,7 @@ def check_task(case: TaskCase) -> list[str]:
     mutants.repeats_an_example,
 )
 def an_epoch_covers_each_example_once(case: TaskCase) -> None:
-    """Compare epochs of all batch sizes, shuffled or not, except for windows of a stream."""
+    """Compare epochs with different batch sizes, shuffled or not, except for windows of a stream."""
     for split, purpose in _example_purposes(case):
         every = _ids(case.batches(split, purpose, Size(1)))
         assert len(set(every)) == len(every), f"{split}: an id occurs twice"
@@ -41,13 +41,13 @@ def an_epoch_covers_each_example_once(case: TaskCase) -> None:
 
 @catches(mutants.shuffles_by_turn, mutants.never_shuffles)
 def noise_alone_decides_the_order(case: TaskCase) -> None:
-    """Compare orders: to train, of rows or windows; for other purposes, for all batch sizes."""
+    """Check that random numbers decide the order and that, except in training, the batch size does not change it."""
     for split, purpose in _example_purposes(case):
         first = _ids(case.batches(split, purpose, rng=case.rng))
         assert first == _ids(case.batches(split, purpose, rng=case.rng)), (
             f"{split}: different orders with the same random numbers"
         )
-        # Without batches of rows of similar length.
+        # Single rows, because larger batches may group rows of similar length.
         alone = _ids(case.batches(split, purpose, Size(1), case.rng))
         others = [_ids(case.batches(split, purpose, Size(1), case.rng.fork(turn))) for turn in range(3)]
         alike = all(ids == alone for ids in others)
@@ -96,7 +96,7 @@ def batches_are_what_config_and_facts_say(case: TaskCase) -> None:
 
 @catches(*mutants.MISWEIGHING)
 def weights_of_examples_have_a_mean(case: TaskCase) -> None:
-    """Check weights, if any: one per row, finite, nonnegative, and not all 0 in a training batch or a split."""
+    """Check that weights are finite, nonnegative, one per row, and not all 0 in a training batch or a split."""
     for split, purpose in case.purposes():
         weighted = [batch for batch in case.batches(split, purpose) if "weight" in batch.extras]
         for batch in weighted:
@@ -138,7 +138,7 @@ def references_know_every_decoded_example(case: TaskCase) -> None:
 
 @catches(mutants.speaks_in_lists)
 def tokens_become_text(case: TaskCase) -> None:
-    """Convert tokens to text, also an empty list."""
+    """Convert tokens, including an empty list, to text."""
     for batch in _all(case):
         for gold, length in zip(batch.gold.tolist(), batch.length.tolist(), strict=True):
             tokens = [token for token in gold[:length] if token != STOP]
@@ -210,7 +210,7 @@ def is_plain_data(value: object) -> bool:
 
 
 def _example_purposes(case: TaskCase) -> list[tuple[str, Purpose]]:
-    """Return splits with each of their purposes, except where rows are windows of a stream."""
+    """Return splits with each of their purposes, except purposes whose rows are windows of a stream."""
     uses = case.purposes()
     streams = {use for split, use in uses if any(batch.continues for batch in case.batches(split, use))}
     return [(split, use) for split, use in uses if use not in streams | case.windows]

@@ -15,7 +15,7 @@ def check_text_generator(case: TextCase) -> list[str]:
 
 @catches(*mutants.GIVING_NO_TEXT)
 def every_prompt_has_a_text(case: TextCase) -> None:
-    """Check that each prompt has a hypothesis and each hypothesis a text."""
+    """Check that each prompt has a hypothesis and each hypothesis has a text."""
     answers = case.generate_texts()
     assert len(answers) == len(case.prompts), f"{len(answers)} answers to {len(case.prompts)} prompts"
     for prompt, row in zip(case.prompts, answers, strict=True):
@@ -27,7 +27,7 @@ def every_prompt_has_a_text(case: TextCase) -> None:
 
 @catches(mutants.remembers_how_often_it_was_asked, mutants.counts_its_neighbours)
 def a_prompt_is_answered_alone_as_among_others(case: TextCase) -> None:
-    """Compare answers alone and in a batch, for a fixed seed."""
+    """Compare the answer to each prompt alone with its answer in a batch, for a fixed seed."""
     among = case.generate_texts()
     for prompt, row in zip(case.prompts, among, strict=True):
         (alone,) = case.generate_texts([prompt])

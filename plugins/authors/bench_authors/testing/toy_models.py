@@ -39,7 +39,7 @@ from bench_core import (
 
 @dataclass(frozen=True)
 class ToyState(State):
-    """The state of a recurrent toy after the tokens so far, with its source."""
+    """The state of a recurrent toy model after the tokens so far, with the encoded source."""
 
     hidden: Tensor  # [N, H]
     log_alpha: Tensor  # [N] log-probability of no EOS so far
@@ -119,7 +119,7 @@ class ToySelfTerminating(ToyRecurrent):
 
 
 class ToyCodes(ToyRecurrent):
-    """p(token) is a softmax over codewords; independent bits are a bound."""
+    """p(token) is a softmax over codewords; independent bits give a lower bound."""
 
     codebook: Tensor  # [V, B] distinct rows of 0 and 1
 
@@ -210,7 +210,7 @@ class Insertion(nn.Module, Stepper[CanvasState], Scorer):
         """Insert the words in a random order."""
         turns = rng.fork("order").uniform(batch.ids, 0, batch.gold.shape[1])
         last = torch.arange(batch.gold.shape[1], device=turns.device) >= batch.length[:, None] - 1
-        order = turns.masked_fill(last, 2).argsort(stable=True)  # [N, T] positions, those without a word last
+        order = turns.masked_fill(last, 2).argsort(stable=True)  # [N, T] positions; positions without a word last
         earlier = (order[:, None] < order[:, :, None]).tril(-1).sum(2)  # [N, T] words left of each
         pairs = torch.stack([batch.gold.gather(1, order), earlier + 1], 2)
         return pairs.masked_fill(last[:, :, None], STOP).flatten(1)

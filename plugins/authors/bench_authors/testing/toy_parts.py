@@ -32,7 +32,7 @@ from bench_core import (
 
 
 class ToyGreedy(Decoder[Stepper[Any]]):
-    """Takes the most probable action at every step, the lowest if tied."""
+    """Takes the most probable action at every step, the lowest action if several are tied."""
 
     def decode(self, model: Stepper[Any], batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         outputs = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)

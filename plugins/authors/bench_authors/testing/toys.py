@@ -40,7 +40,7 @@ class ToyRecurrentConfig(ModelConfig):
 
 
 class SelfTerminatingConfig(ToyRecurrentConfig):
-    """A left-to-right model with an increasing probability of EOS, from a state of the output layer."""
+    """A left-to-right model whose EOS probability, computed from a state of the output layer, increases."""
 
     name, target = "toy-self-terminating", "bench_authors.testing.toy_models:ToySelfTerminating"
 
@@ -48,7 +48,7 @@ class SelfTerminatingConfig(ToyRecurrentConfig):
 
 
 class CodesConfig(ToyRecurrentConfig):
-    """A left-to-right model with token probabilities from bits of codewords."""
+    """A left-to-right model that computes token probabilities from the bits of codewords."""
 
     name, target = "toy-codes", "bench_authors.testing.toy_models:ToyCodes"
     likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
@@ -77,7 +77,7 @@ class InsertionConfig(ModelConfig):
 
 
 class LatentConfig(ModelConfig):
-    """A latent trajectory without feedback from words."""
+    """A model of latent trajectories without feedback from words."""
 
     name, target = "toy-latent", "bench_authors.testing.toy_models:ToyLatent"
     capabilities = {Sampler, Scorer, Vmappable}
@@ -89,7 +89,7 @@ class LatentConfig(ModelConfig):
 
 
 class RescorerConfig(ToyRecurrentConfig):
-    """A scorer of given targets without decoding, and so not a model family."""
+    """A model that scores targets but cannot decode, and therefore is not a model family."""
 
     name, target = "toy-rescorer", "bench_authors.testing.toy_models:Rescorer"
     capabilities = {Scorer}

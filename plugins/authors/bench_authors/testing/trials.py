@@ -1,4 +1,4 @@
-"""Tests the contracts of a part of a suite, as the program of a worker process or in this process."""
+"""Tests the contracts of a part of a suite, either as the program of a worker process or in this process."""
 
 import os
 import signal
@@ -43,11 +43,11 @@ from bench_core.registry import PartKind, configured, meaning
 
 Say: TypeAlias = Callable[..., None]  #: reports progress of a trial as `Verdict.record` expects it
 
-MAX_EXAMPLES = 20_000  #: of a split, which contracts read dozens of times
-MAX_TOKENS = 4  #: for decoders to generate
-MAX_QUICK_PARAMETERS = 30_000_000  #: of models in quick trials
+MAX_EXAMPLES = 20_000  #: maximum number of examples in a split, which contracts read dozens of times
+MAX_TOKENS = 4  #: maximum number of tokens that decoders generate
+MAX_QUICK_PARAMETERS = 30_000_000  #: maximum number of parameters of models in quick trials
 MAX_REASON_CHARACTERS = 500
-#: Skipped, because models of the size in suites need a tuned learning rate.
+#: Skipped, because models as large as in suites need a tuned learning rate.
 BY_HEART = "eight_examples_can_be_learnt_by_heart"
 LEAVES_CODE = "it_leaves_the_code_of_others_as_it_is"  #: tested in worker processes only
 #: Skipped in quick trials, like the contracts of accelerators, because they train a model or prepare a task.
@@ -70,7 +70,7 @@ def try_part(
     trial: Trial, data: Path, folder: Path, say: Say, caught: tuple[type[BaseException], ...],
     skip: Collection[str] = (),
 ) -> None:  # fmt: skip
-    """Test the contracts of a part except `skip`; report each before and after it is tested."""
+    """Test the contracts of a part except `skip`; report each contract before and after it is tested."""
     say(begun=True, trying=IMPORTED)
     folder.mkdir(parents=True, exist_ok=True)  # the previous part may have removed it
     with (
@@ -145,7 +145,7 @@ def _skipped_contracts(trial: Trial) -> set[str]:
 
 
 def _failure_report(what: str, error: BaseException, is_innocent: bool) -> dict[str, Any]:
-    """Return the report on an unusable part: broken, or not tested if the error is not its fault."""
+    """Return the report on an unusable part: broken, or untested if the error is not the part's fault."""
     return {"untried": _reason(error)} if is_innocent else {"broken": {what: _reason(error)}}
 
 
@@ -165,7 +165,7 @@ def _case(trial: Trial, configs: Sequence[Any], data: Path, folder: Path) -> Any
 
 
 def _with_outputs(case: Case) -> Case:
-    """Change the probability of EOS in the case of a decoder if all greedy outputs are empty or all unfinished."""
+    """Change the EOS probability in a decoder's Case if its greedy outputs are all empty or all unfinished."""
     if not isinstance(case.model, Stepper) or case.decoder.config.needs not in (Stepper, Sampler):
         return case
     models = [case.model, *(_with_less_eos(case.model, nats) for nats in (-4.0, -2.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0))]
@@ -175,7 +175,7 @@ def _with_outputs(case: Case) -> Case:
 
 
 def _kinds_of_outputs(model: Stepper, batch: Batch) -> int:
-    """Return the number of distinct lengths and endings of greedy outputs."""
+    """Return the number of distinct pairs of length and `finished` among greedy outputs."""
     try:
         outputs = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), MAX_TOKENS)
     except Exception:  # contracts will report it
@@ -232,7 +232,7 @@ def _reason(error: BaseException) -> str:
 
 
 def service(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that performs a trial and returns its final report; all errors are blamed on the part."""
+    """Return a function that performs a trial and returns its final report; all errors count as the part's errors."""
     folder, data = Path(sys.argv[1]), Path(sys.argv[2])
 
     def perform(request: Mapping[str, Any]) -> dict[str, Any]:

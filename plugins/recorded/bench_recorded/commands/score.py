@@ -1,4 +1,4 @@
-"""Score files of outputs against references, without a suite."""
+"""Score output files against references, without a suite."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_WIDTH = 160  # characters per line if the width of the terminal is unkno
 
 
 def _with_request(command: Callable[[ScoreRequest, str], None]) -> Callable[..., None]:
-    """Pass the options of a command as a request and the output format."""
+    """Convert the options of a command to a request and the output format."""
 
     @wraps(command)
     def wrapper(outputs: Sequence[Path], names: Sequence[str], form: str, as_json: bool, **rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""Preparation of outputs for scoring: thinking is removed and pieces are joined, or such outputs are refused."""
+"""Prepares outputs for scoring: removes thinking and joins pieces, or refuses outputs with thinking or pieces."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from bench_core import DataError, Thinking, thinking_in, without_thinking
 from bench_recorded.reading.pieces import PIECE_FORMATS, Pieces, join_pieces
 from bench_recorded.reading.records import Output, OutputFile, OutputRecord
 
-CERTAINTY_MARGIN = 1e-6  #: nats; closer to 0, a log-probability counts as 0
+CERTAINTY_MARGIN = 1e-6  #: nats; a log-probability closer to 0 counts as 0
 
 
 def prepare_outputs(
@@ -24,7 +24,7 @@ def prepare_outputs(
 
 
 def _check_likelihoods(file: OutputFile, records: Sequence[OutputRecord]) -> None:
-    """Raise DataError if several outputs have log-probabilities and all of these are 0."""
+    """Raise DataError if there are several log-probabilities and all of them are 0."""
     known = [output.log_prob for record in records for output in record.outputs if output.log_prob is not None]
     if len(known) > 1 and min(known) >= -CERTAINTY_MARGIN:
         raise file.error(
@@ -34,7 +34,7 @@ def _check_likelihoods(file: OutputFile, records: Sequence[OutputRecord]) -> Non
 
 
 def _clean(file: OutputFile, record: OutputRecord, output: Output, thinking: Thinking) -> Output:
-    """Remove thinking from an output, which is unfinished if its thinking is; raise DataError for `refuse`."""
+    """Remove thinking from an output; unfinished thinking makes it unfinished. Raise DataError for `refuse`."""
     tag = thinking_in(output.text)
     if not tag or thinking == "keep":
         return output
@@ -48,7 +48,7 @@ def _clean(file: OutputFile, record: OutputRecord, output: Output, thinking: Thi
 
 
 def _join(file: OutputFile, records: Sequence[OutputRecord], pieces: Pieces | None) -> list[OutputRecord]:
-    """Join the pieces of outputs, and of prompts if these are in the same pieces."""
+    """Join the pieces of outputs, and of prompts if they are split into the same kind of pieces."""
     texts = [(file.place(record.line), output.text) for record in records for output in record.outputs]
     whole = join_pieces(texts, pieces)
     joined = [

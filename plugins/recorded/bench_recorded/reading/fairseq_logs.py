@@ -33,10 +33,10 @@ def is_hypothesis(line: str) -> bool:
 
 
 def fairseq_records(file: OutputFile) -> list[OutputRecord]:
-    """Return the outputs of each example: detokenized texts (D) if there are any, or else the texts of H.
+    """Return the outputs of each example: detokenized texts (D) if there are any, or else the texts of H lines.
 
-    Log-probabilities and numbers of tokens are from P lines. The value `score` is that of the D or H line, which is
-    normalized by length.
+    Log-probabilities and token counts are read from P lines. The value `score` is the length-normalized score of the
+    D or H line.
     """
     lines = [*_lines(file)]
     kind = "D" if any(line.kind == "D" for line in lines) else "H"
@@ -56,7 +56,7 @@ def _lines(file: OutputFile) -> Iterator[LogLine]:
 
 
 def _outputs(file: OutputFile, lines: list[LogLine], kind: str) -> Iterator[tuple[int, str, Output]]:
-    """Yield the hypotheses, each with the log-probability of the P line before the next hypothesis."""
+    """Yield the hypotheses, each with the log-probability from the P line that precedes the next hypothesis."""
     last: tuple[int, str, Output] | None = None
     for line in lines:
         if line.kind == kind:

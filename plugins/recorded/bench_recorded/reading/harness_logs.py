@@ -9,9 +9,9 @@ from bench_recorded.reading.records import Output, OutputFile, OutputRecord
 
 
 def harness_records(file: OutputFile, fields: Fields, chosen: str | None) -> list[OutputRecord]:
-    """Return the outputs of each document; raise DataError for a task without texts, such as multiple choice.
+    """Return the outputs of each document; raise DataError for tasks without generated texts, e.g. multiple choice.
 
-    A log has each document once for every filter; only those of the filter `chosen` are used.
+    A log lists each document once per filter; only the entries of the filter `chosen` are used.
     """
     lines = [*objects(file, fields)]
     filters = list(dict.fromkeys(str(entry["filter"]) for _, entry in lines if "filter" in entry))
@@ -35,7 +35,7 @@ def _record(file: OutputFile, line: int, entry: Mapping[str, Any], fields: Field
 
 
 def _texts(file: OutputFile, line: int, responses: Any, name: str) -> list[str]:
-    """Return the responses to the only request of a document, which may have been repeated."""
+    """Return the responses to a document's only request, which may have been repeated."""
     if isinstance(responses, str):
         return [text(file, line, responses, name)]
     flat = [item for each in responses for item in (each if isinstance(each, list) else [each])] if responses else []

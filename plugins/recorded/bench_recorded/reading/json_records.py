@@ -15,14 +15,14 @@ LISTS, TABLES = ("json", "coco"), ("csv", "tsv", "parquet")  # formats
 
 
 def json_records(file: OutputFile, fields: Fields) -> list[OutputRecord]:
-    """Return the outputs of each example; raise DataError, with the line, if an example has none."""
+    """Return the outputs of each example; raise DataError, with the line, if an example has no output."""
     return [_record(file, line, entry, fields) for line, entry in objects(file, fields)]
 
 
 def objects(file: OutputFile, fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the line, row or index and the object of each example; raise DataError for other values.
+    """Yield the object of each example with its line, row or index; raise DataError for values other than objects.
 
-    Blank cells of tables are missing fields, except for outputs.
+    Blank table cells count as missing fields, except for outputs.
     """
     if file.format in LISTS:
         yield from numbered_records(file.path, ".json")
@@ -58,7 +58,7 @@ def value(entry: Mapping[str, Any], name: str) -> Any:
 
 
 def read_id(file: OutputFile, line: int, entry: Mapping[str, Any], name: str) -> str | None:
-    """Return an id, a string or an integer, as a string; None if there is none."""
+    """Return an id (a string or an integer) as a string, or None if it is missing."""
     identity = value(entry, name)
     if identity is MISSING or identity is None:
         return None
@@ -138,6 +138,6 @@ def _tokens(file: OutputFile, line: int, tokens: Any, fields: Fields) -> int:
         return -1
     if isinstance(tokens, list):
         return len(tokens)
-    if (type(tokens) is int and tokens >= 0) or (isinstance(tokens, str) and tokens.isdecimal()):  # a cell of a table
+    if (type(tokens) is int and tokens >= 0) or (isinstance(tokens, str) and tokens.isdecimal()):  # a table cell
         return int(tokens)
     raise file.error(line, f"has {preview(tokens)} in {fields.tokens!r}, not a list of tokens or their number.")

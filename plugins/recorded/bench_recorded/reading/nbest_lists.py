@@ -11,7 +11,7 @@ FIRST_LINE = re.compile(r"\d+ \|\|\| ")
 def nbest_records(file: OutputFile) -> list[OutputRecord]:
     """Return the outputs of each example in the order of the file, which is best first.
 
-    Scores, which are the search's and not log-probabilities, become the value `score`.
+    Scores become the value `score`; they are search scores, not log-probabilities.
     """
     return [*group_by_id(file, _outputs(file))]
 

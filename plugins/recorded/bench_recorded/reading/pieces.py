@@ -1,4 +1,4 @@
-"""Detects and joins outputs that are split into the pieces of a tokenizer, by their marks."""
+"""Detects outputs that are split into tokenizer pieces, by the marks of the pieces, and joins the pieces."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -9,14 +9,14 @@ from typing import Literal, TypeAlias
 
 from bench_core import DataError
 
-#: The pieces that texts are split into; `none`: texts are whole, whatever they look like
+#: The kind of pieces that texts are split into; `none`: texts are whole, even if they look split
 Pieces: TypeAlias = Literal[
     "none", "subword-nmt", "sentencepiece", "wordpiece", "byte-level", "joiner", "end-of-word"
 ]
 
 BYTES = re.compile(r"(?:<0x[0-9A-Fa-f]{2}> ?)+")  # bytes of a character for which sentencepiece has no piece
 MAX_BYTE_LEVEL_SHARE = 0.2  # share of texts that may look byte-level by chance: Ġ is also a letter of Maltese
-MAX_TEXT = 60  #: characters of a text in messages
+MAX_TEXT = 60  #: maximum length of texts quoted in messages, in characters
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ PIECE_FORMATS = {
 
 
 def join_pieces(texts: Sequence[tuple[str, str]], pieces: Pieces | None) -> Iterator[str]:
-    """Yield the text of each (place, text), with its pieces joined; raise DataError for pieces of another format.
+    """Yield the text of each (place, text) pair with its pieces joined; raise DataError for pieces of another format.
 
     If `pieces` is None, texts with marks of any format are an error.
     """
@@ -109,7 +109,7 @@ def join_pieces(texts: Sequence[tuple[str, str]], pieces: Pieces | None) -> Iter
 
 
 def join_lines(path: Path, lines: Sequence[str], pieces: Pieces | None) -> list[str]:
-    """Return the lines of a file, joined as by `join_pieces`; raise DataError with file and line."""
+    """Return the lines of a file with their pieces joined, as by `join_pieces`; errors name the file and line."""
     return [*join_pieces([(f"{path}:{number}", line) for number, line in enumerate(lines, 1)], pieces)]
 
 

@@ -20,7 +20,7 @@ from bench_recorded.reading.text_lines import read_lines
 
 JSON = (".jsonl", ".ndjson", ".json")
 LIST_START = re.compile(r"\s*\[\s*([{\]]|$)")
-MAX_DETECTION_LINES = 1000  # lines of a log in which its format is detected
+MAX_DETECTION_LINES = 1000  # number of lines searched to detect the format of a log
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _extension(path: Path) -> str:
 
 
 def _detect_format(path: Path, lines: Sequence[str]) -> tuple[str, str]:
-    """Return the format of a file and the reason for it."""
+    """Return the format of a file, and how it was detected."""
     extension = _extension(path)
     if extension.removeprefix(".") in TABLES:
         return extension.removeprefix("."), "by its extension"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench_core import DataError
 
-ENTRY_NAMES = {"json": "number", "coco": "number", "parquet": "row"}  #: in messages, for formats without lines
+ENTRY_NAMES = {"json": "number", "coco": "number", "parquet": "row"}  #: entry names for formats without lines
 ROUNDING = 1e-6  # nats by which rounded log-probabilities may exceed 0
 
 
@@ -20,7 +20,7 @@ class Output:
     text: str
     log_prob: float | None = None  # nats
     tokens: int = -1  # number of tokens by the system's own tokenizer; -1 if unknown
-    values: Mapping[str, float] = field(default_factory=dict)  # such as `score` of the search
+    values: Mapping[str, float] = field(default_factory=dict)  # such as the search's `score`
     finished: bool = True
 
 
@@ -78,7 +78,7 @@ class OutputFile:
 
 
 def group_by_id(file: OutputFile, parts: Iterable[tuple[int, str, Output]]) -> Iterator[OutputRecord]:
-    """Group consecutive (line, id, output) of the same id to records; raise DataError if an id occurs again later."""
+    """Group consecutive (line, id, output) with the same id into records; raise DataError if an id recurs later."""
     lines: dict[str, int] = {}
     for name, several in groupby(parts, key=itemgetter(1)):
         (line, _, first), *more = several

@@ -15,7 +15,7 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file, possibly gzipped; raise DataError, with line and byte, for invalid UTF-8.
 
-    Unicode line separators, form feeds and carriage returns inside a line are part of it.
+    Unicode line separators, form feeds and carriage returns do not end a line.
     """
     data = _bytes(path)
     try:
@@ -30,7 +30,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_parallel(references: Sequence[Path], sources: Path | None) -> list[list[str]]:
-    """Return the lines of each file of references, and then of the file of sources, if any.
+    """Return the lines of each reference file, followed by the lines of the source file if there is one.
 
     Raises DataError if the files have different numbers of lines.
     """

@@ -1,1 +1,1 @@
-"""Scores of files of outputs without a suite."""
+"""Scores output files without a suite."""

@@ -15,11 +15,11 @@ TASK, DECODER, TABLE = "test", "recorded", "scores"  #: names in the suite
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """Files of outputs to score, and options."""
+    """Output files to score, and options."""
 
     references: Sequence[Path]
     outputs: Sequence[Path]
-    names: Sequence[str]  # one for each file of outputs
+    names: Sequence[str]  # one per output file
     metrics: Mapping[str, Mapping[str, Any]]  # settings by column name
     source: Path | None = None
     format: str = "auto"
@@ -27,12 +27,12 @@ class ScoreRequest:
     test: Literal["bootstrap", "permutation"] = "bootstrap"
     language: str | None = None
     tokenized: bool = False
-    pieces: Sequence[Pieces] = ()  # one for all files of outputs, or one for each
+    pieces: Sequence[Pieces] = ()  # one for all output files, or one per file
     reference_pieces: Pieces | None = None
     thinking: str = "refuse"
 
     def suite(self) -> dict[str, Any]:
-        """Return the suite that scores them; names may have any characters, so models are called `system-1` etc."""
+        """Return the suite that scores the files; models are `system-1` etc., since names may have any characters."""
         systems = self.systems
         task = {
             "name": f"{PACKAGE}/references", "references": [*map(_absolute, self.references)], "lang": self.language,
@@ -62,7 +62,7 @@ class ScoreRequest:
 
     @property
     def all_pieces(self) -> Sequence[Pieces | None]:
-        """The pieces of each file; raises SuiteError if there are not none, one or as many as files."""
+        """The pieces of each file; raises SuiteError unless `pieces` is empty or has one entry, or one per file."""
         number, pieces = len(self.outputs), [*self.pieces]
         if len(pieces) not in (0, 1, number):
             raise SuiteError(f"--pieces is given {len(pieces)} times for {number} files. Give it once or per file.")
@@ -70,7 +70,7 @@ class ScoreRequest:
 
     @property
     def systems(self) -> Mapping[str, Path]:
-        """The files of outputs by the names of models in the suite."""
+        """The output files by model name in the suite."""
         return {f"system-{place}": path for place, path in enumerate(self.outputs, 1)}
 
 
@@ -89,7 +89,7 @@ def parse_metrics(words: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def file_names(outputs: Sequence[Path], chosen: Sequence[str]) -> list[str]:
-    """Return the chosen names of systems, or by default their file names, or paths if file names are not unique."""
+    """Return the chosen names of systems; by default, their file names, or their paths if file names repeat."""
     if chosen and len(chosen) != len(outputs):
         raise SuiteError(f"--name is given {len(chosen)} times for {len(outputs)} files. Give one name per file.")
     short = [path.name for path in outputs]

@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 from bench_core import SuiteError
 
-KINDS: Mapping[str, Literal["bs", "ar"]] = {"bootstrap": "bs", "permutation": "ar"}  #: sacrebleu's names of the tests
+KINDS: Mapping[str, Literal["bs", "ar"]] = {"bootstrap": "bs", "permutation": "ar"}  #: sacrebleu's names of tests
 
 
 @dataclass(frozen=True)
 class SystemResult:
-    """sacrebleu's result for a system; all but the score may be missing, as in its command."""
+    """sacrebleu's result for a system; fields other than the score may be missing, as in sacrebleu's command."""
 
     score: float
     mean: float | None  # mean of the bootstrap replicates
-    half_width: float | None  # half width of their 95 % interval
+    half_width: float | None  # half width of the 95 % bootstrap interval
     p: float | None  # p-value of the difference from the baseline: one-tailed bootstrap, two-tailed permutation
 
 
@@ -38,8 +38,8 @@ def sacrebleu_tests(
 ) -> dict[str, MetricResult]:
     """Test each of at least two systems against the first; return the results by metric.
 
-    `metrics` are sacrebleu scorers by name; `references` has a list for each file. All digits equal those of
-    sacrebleu's command: 1,000 resamples or 10,000 permutations, with the seed SACREBLEU_SEED or 12345. Raises
+    `metrics` are sacrebleu scorers by name; `references` has a list for each file. All digits equal the output
+    of sacrebleu's command: 1,000 resamples or 10,000 permutations, with the seed SACREBLEU_SEED or 12345. Raises
     SuiteError if SACREBLEU_SEED is invalid.
     """
     from sacrebleu.significance import PairedTest

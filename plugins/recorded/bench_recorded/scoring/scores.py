@@ -1,4 +1,4 @@
-"""Scores files of outputs: reads them, runs a suite, and runs sacrebleu's tests."""
+"""Scores output files: reads them, runs a suite, and runs sacrebleu's tests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def score_files(request: ScoreRequest, folder: Path) -> ScoreResult:
 
 
 def _metric(name: str, settings: Mapping[str, Any]) -> Any:
-    """Return the Config of a metric; raise SuiteError if it needs more than texts, or its settings are invalid."""
+    """Return the Config of a metric; raise SuiteError if it needs more than texts or has invalid settings."""
     from pydantic import ValidationError
 
     schema: Any = part("metric", str(settings["name"])).config
@@ -63,13 +63,13 @@ def _metric(name: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _references(request: ScoreRequest) -> list[list[str]]:
-    """Return the lines of each file of references; raise DataError if files and sources differ in length."""
+    """Return the lines of each reference file; raise DataError if these files or the source file differ in length."""
     files, pieces = read_parallel(request.references, request.source), request.reference_pieces
     return [join_lines(path, lines, pieces) for path, lines in zip(request.references, files, strict=False)]
 
 
 def _texts(request: ScoreRequest, name: str, number: int, warnings: list[str]) -> list[str]:
-    """Return the first output of a system for each example; raise DataError if an example has none."""
+    """Return the first output of a system for each example; raise DataError if an example has no output."""
     settings = {key: value for key, value in request.suite()["models"][name].items() if key != "name"}
     config = RecordedConfig.model_validate(settings)
     prompts = [Prompt(place, "") for place in range(number)]
@@ -79,7 +79,7 @@ def _texts(request: ScoreRequest, name: str, number: int, warnings: list[str]) -
 
 
 def _scorers(request: ScoreRequest, configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sacrebleu scorers of those metrics that use one."""
+    """Return the sacrebleu scorers of the metrics that use sacrebleu."""
     info, scorers = TaskInfo((), language=request.language, tokenized=request.tokenized), {}
     for name, config in configs.items():
         metric = config.load()
@@ -89,7 +89,7 @@ def _scorers(request: ScoreRequest, configs: Mapping[str, Any]) -> dict[str, Any
 
 
 def _run(request: ScoreRequest, folder: Path) -> Run:
-    """Run the suite; raise DataError with the reason of the first cell that failed."""
+    """Run the suite; if a cell failed, raise DataError with the reason."""
     path = folder / "score.yaml"
     path.write_text(json.dumps(request.suite()), encoding="utf-8")
     run = bench_core.run(path, store=folder / "store", out=folder / "runs")

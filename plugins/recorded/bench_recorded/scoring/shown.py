@@ -47,7 +47,7 @@ def as_data(request: ScoreRequest, result: ScoreResult) -> dict[str, Any]:
 
 
 def _changes(request: ScoreRequest) -> Iterator[str]:
-    """Yield notes on how scored texts differ from those in the files."""
+    """Yield notes on how scored texts differ from the texts in the files."""
     pairs = zip(request.names, request.all_pieces, strict=True)
     for name, pieces in (*pairs, ("References", request.reference_pieces)):
         if pieces:

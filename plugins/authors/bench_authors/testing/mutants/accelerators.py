@@ -1,4 +1,4 @@
-"""Mutants of models and decoders that compute on the CPU, or make it wait for an accelerator."""
+"""Mutants of models and decoders that compute on the CPU, or make the CPU wait for an accelerator."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _with_each(case: Case, change: Callable[[Hypothesis], Hypothesis]) -> Case:
 
 
 def needs_something_else(case: Case) -> Case:
-    """The Config of the decoder declares another capability than its class needs."""
+    """The decoder's Config declares a capability other than the one that its class needs."""
 
     class UnrelatedCapability(Model):
         pass
@@ -40,7 +40,7 @@ def needs_something_else(case: Case) -> Case:
 
 
 def reports_the_trimmed_distribution(case: Case) -> Case:
-    """Log-probabilities are of the truncated distribution that the decoder samples from."""
+    """Log-probabilities refer to the truncated distribution that the decoder samples from."""
 
     def rescore(model: Stepper, batch: Batch, hypothesis: Hypothesis) -> Hypothesis:
         chain = [*(hypothesis.actions or []), *[STOP] * hypothesis.finished]

@@ -56,7 +56,7 @@ def claims_too_little(case: Case) -> Case:
 
 
 def claims_a_likelihood_it_lacks(case: Case) -> Case:
-    """The Config declares likelihoods of a model without any, or omits the likelihoods of a model."""
+    """The Config declares likelihoods for a model without likelihoods, or omits a model's likelihoods."""
     return replace(case, config=posing(case.config, likelihoods={} if case.config.likelihoods else {"x": Kind.EXACT}))
 
 
@@ -174,7 +174,7 @@ def trains_by_settings_of_evaluation(case: Case) -> Case:
 
 @mutant(instead_of("model", "vmap_loss"))
 def loses_otherwise_in_a_stack(model: Vmappable, batch: Batch, training: Training) -> Loss:
-    """The loss of a stack differs from that of its copies."""
+    """The loss of a stack differs from the losses of its copies."""
     loss = model.vmap_loss(batch, training)
     return replace(loss, value=1.1 * loss.value)
 
@@ -194,7 +194,7 @@ def smooths_labels_twice(model: Model, batch: Batch, training: Training) -> Loss
 
 @mutant(instead_of("model", "vmap_loss"))
 def draws_alike_in_all_copies(model: Vmappable, batch: Batch, training: Training) -> Loss:
-    """All copies in a stack use the random numbers of the first."""
+    """All copies in a stack use the random numbers of the first copy."""
     return model.vmap_loss(batch, replace(training, rng=Rng(training.rng.key)))
 
 
@@ -246,7 +246,7 @@ def reads_backwards(model: Stepper, actions: list[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class _PositionalRng(Rng):
-    """Random numbers by position in the batch."""
+    """Random numbers that depend on the position in the batch."""
 
     def fork(self, purpose: str | int) -> Rng:
         return _PositionalRng(super().fork(purpose).key)

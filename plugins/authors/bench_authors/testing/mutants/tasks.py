@@ -47,7 +47,7 @@ def repeats_an_example(case: TaskCase) -> TaskCase:
 
 
 def shuffles_by_turn(case: TaskCase) -> TaskCase:
-    """Every epoch has another order, even with the same random numbers."""
+    """Every epoch has a different order, even with the same random numbers."""
     turns = count()
 
     def batches(task: Task, split: str, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:

@@ -20,7 +20,7 @@ Weighing: TypeAlias = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def weighing(case: Case, weigh: Weighing) -> Case:
-    """Compute the loss of a batch with weights by `weigh` of its rows."""
+    """If a batch has weights, compute its loss with `weigh` from the losses of its rows."""
 
     def loss(model: Model, batch: Batch, training: Training) -> Loss:
         weights = batch.extras.get("weight")
@@ -35,7 +35,7 @@ def weighing(case: Case, weigh: Weighing) -> Case:
     return replace(case, model=patched(case.model, loss=loss))
 
 
-#: Losses that misuse the weights of examples `w`, from costs and target tokens `n` of rows.
+#: Losses that misuse the weights `w` of examples, given the costs and target tokens `n` of rows.
 MISWEIGHING = mutants_by(
     weighing,
     # the mean is weighted, but Loss.weight is the number of tokens

@@ -17,7 +17,7 @@ Waiting = Callable[[str], None]  # called with the name of a function in which t
 def cuda_mocks(
     generator: torch.Generator, waiting: Waiting, arrive: Callable[[], None]
 ) -> Iterator[tuple[Any, str, Any]]:
-    """Yield modules with the names of their functions and the mocks of these functions.
+    """Yield triples of a module or class, the name of one of its functions, and a mock of that function.
 
     `arrive` is called when the CPU knows, without waiting, that the GPU is done.
     """

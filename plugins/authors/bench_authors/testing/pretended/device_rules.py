@@ -7,12 +7,12 @@ import torch
 
 from bench_authors.testing.pretended.placement import on_gpu, tensors_in
 
-#: Functions that accept tensors on several devices, and return each on its device.
+#: Functions that accept tensors on several devices, and leave each tensor on its device.
 MIXING = {
     "__get__", "__set__", "copy_", "_foreach_copy_", "set_", "result_type", "broadcast_tensors", "expand_as",
     "view_as", "reshape_as", "is_same_size", "backward", "_has_compatible_shallow_copy_type", "is_set_to", "can_cast",
 }  # fmt: skip
-#: Functions that reject zero-dimensional CPU tensors, which others combine with any device.
+#: Functions that reject zero-dimensional CPU tensors, which other functions combine with tensors on any device.
 STRICT = re.compile(
     "cat|concat|concatenate|stack|[hvd]stack|embedding|index_(select|add|copy)_?|gather|scatter.*|masked_s.*|.*mm|"
     "matmul|linear|searchsorted|bucketize"
@@ -32,7 +32,7 @@ IN_PLACE = re.compile("__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor|lshif
 
 
 def check_devices(name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]) -> None:
-    """Raise RuntimeError where CUDA does, for tensors on two devices or of unsupported types."""
+    """Raise RuntimeError, as CUDA does, for tensors on two devices or of unsupported types."""
     if name in MIXING:
         return None
     if name in INDEXING:
@@ -55,7 +55,7 @@ def check_devices(name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor])
 
 
 def _changes_the_cpu(name: str, args: Any, kwargs: Any) -> bool:
-    """Return whether the result is written to a CPU tensor, even a zero-dimensional one."""
+    """Return whether the result is written to a CPU tensor, even if the tensor is zero-dimensional."""
     in_place = IN_PLACE.fullmatch(name) or (name.endswith("_") and not name.endswith("__"))
     targets = [args[0]] if in_place and args and isinstance(args[0], torch.Tensor) else []
     return any(not on_gpu(target) and not target.is_meta for target in [*targets, *tensors_in(kwargs.get("out"))])
@@ -86,7 +86,7 @@ def _without_sizes(name: str, args: Any, inputs: list[torch.Tensor]) -> list[tor
 
 
 def _check_index(name: str, tensor: torch.Tensor, index: Any, value: Any = None, *more: Any, **settings: Any) -> None:
-    """Raise RuntimeError for GPU indices of a CPU tensor, and for values on another device than their target."""
+    """Raise RuntimeError for GPU indices of a CPU tensor, and for values on a different device than their target."""
     indices = [part for part in tensors_in(index) if part.dim()]
     if not on_gpu(tensor) and any(map(on_gpu, indices)):
         raise RuntimeError("indices should be either on cpu or on the same device as the indexed tensor (cpu)")

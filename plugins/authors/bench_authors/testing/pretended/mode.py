@@ -24,7 +24,7 @@ CREATING = {
     "full", "arange", "linspace", "logspace", "zeros", "ones", "empty", "eye", "rand", "randn", "randint", "randperm",
     "scalar_tensor", "range",
 }  # fmt: skip
-#: Methods that create a tensor on the device of another, with sizes that are numbers.
+#: Methods that create a tensor on the device of another tensor; sizes are numbers.
 NEW = {"new_zeros", "new_ones", "new_empty", "new_full"}
 TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
 
@@ -37,7 +37,7 @@ class Pretended(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.generator = torch._C.Generator()  # replaces the CUDA generator
-        self.transfers = Transfers()  # to the CPU, not synchronized yet
+        self.transfers = Transfers()  # copies to the CPU that are not synchronized yet
         self.suspended = 0  # depth of calls of autograd, whose operations are internal
 
     def __enter__(self) -> Pretended:

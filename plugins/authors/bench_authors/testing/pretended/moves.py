@@ -1,4 +1,4 @@
-"""Moves of tensors between main memory and the simulated GPU, and their attributes."""
+"""Moves tensors between main memory and the simulated GPU, and simulates their attributes."""
 
 from __future__ import annotations
 

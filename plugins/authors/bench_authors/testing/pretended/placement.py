@@ -1,4 +1,4 @@
-"""The location of a tensor, main memory or the simulated GPU, which its storage records."""
+"""The location of a tensor (main memory or the simulated GPU), recorded in its storage."""
 
 from collections.abc import Iterator
 from typing import Any

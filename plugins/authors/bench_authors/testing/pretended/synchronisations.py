@@ -48,7 +48,7 @@ _records: list[list[Synchronisation]] = []
 def synchronisations() -> Iterator[list[Synchronisation]]:
     """Record waits of the CPU for the simulated GPU in the yielded list; use it within `Pretended`.
 
-    Waits inside operations of torch and in gradients are included if the CPU kernels of torch also have them.
+    Waits within torch operations and in gradients are included if torch's CPU kernels have the same waits.
     """
     recorded: list[Synchronisation] = []
     _records.append(recorded)
@@ -95,7 +95,7 @@ class Computation:
 
 @contextmanager
 def computing(inputs: Sequence[torch.Tensor], waited: bool = False) -> Iterator[None]:
-    """Declare the block a GPU computation with these inputs; `waited` if its wait is already recorded."""
+    """Declare that the block is a GPU computation with these inputs; `waited`: its wait is already recorded."""
     before = Computation.inputs, Computation.waited
     Computation.inputs, Computation.waited = inputs, waited
     try:
@@ -115,7 +115,7 @@ class _InternalOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _waits(func: Any, args: Any) -> bool:
-    """Return whether an operation of ATen waits, unless its input is on the CPU."""
+    """Return whether an ATen operation waits and its input is not on the CPU."""
     name = func.overloadpacket.__name__
     if name not in ATEN and not (name in ("index", "index_put", "index_put_") and _has_mask(args)):
         return False

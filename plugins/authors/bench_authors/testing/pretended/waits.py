@@ -11,17 +11,17 @@ import torch
 from bench_authors.testing.pretended.moves import MOVES, Move
 from bench_authors.testing.pretended.placement import on_gpu, tensors_in
 
-#: Convert values of a tensor to Python values.
+#: Functions that convert tensor values to Python values.
 READING_VALUES = {
     "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__", "__repr__",
     "__format__", "is_nonzero", "equal", "allclose",
 }  # fmt: skip
-#: The size of the result depends on values.
+#: Functions whose results have a size that depends on values.
 DATA_DEPENDENT = {
     "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "combinations", "coalesce",
     "to_sparse",
 }  # fmt: skip
-#: Read values to check arguments or results.
+#: Functions that read values to check arguments or results.
 CHECKING_VALUES = {
     "multinomial",
     "histc",
@@ -34,13 +34,13 @@ CHECKING_VALUES = {
     "eigh",
     "quantile",
 }
-#: Copy Python lists or CPU data to the device.
+#: Functions that copy Python lists or CPU data to the device.
 COPYING = {"tensor", "as_tensor", "new_tensor", "asarray"}
-#: Gradients search for zeros among the values.
+#: Functions whose gradients search for zeros among the values.
 WAITING_BACKWARD = {"prod", "cumprod"}
-#: Check values on a CPU, but not on a GPU.
+#: Functions that check values on a CPU, but not on a GPU.
 CHECKED_ON_CPU = {"one_hot"}
-#: Internal operations and gradients, by names in ATen.
+#: Internal operations and gradients, by ATen name.
 ATEN = {
     "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount",
     "equal", "histc", "_linalg_check_errors", "is_nonzero",
@@ -86,7 +86,7 @@ def _wait_of_copy(to: torch.Tensor, source: Any, non_blocking: bool = False) -> 
 
 
 def _wait_of_creation(name: str, args: Any, kwargs: Any) -> str | None:
-    """Describe how the creation of a tensor waits: it reads numbers from the GPU, or copies them to it."""
+    """Describe how the creation of a tensor waits: it reads numbers from the GPU, or copies numbers to the GPU."""
     source = kwargs["data"] if "data" in kwargs else args[1 if name == "new_tensor" else 0]
     device = kwargs.get("device")
     if device is not None:
