@@ -144,7 +144,7 @@ def _pairing_misfits(suite: Suite) -> Iterator[Misfit]:
         configs = {name: entry.config for name, _, entry in _trainings(suite)}
         for name, model in configs.items():
             if suite.decoders and not any(can_pair(decoder, model) for decoder in suite.decoders.values()):
-                text = f"{model.name} is a text generator, and no decoder of this suite fits it. {_fitting(model)}"
+                text = f"no decoder of this suite fits {model.name}. {_fitting(model)}"
                 yield Misfit(name, text, ("models", name))
         for name, decoder in suite.decoders.items():
             if configs and not any(can_pair(decoder, model) for model in configs.values()):
