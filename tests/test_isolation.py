@@ -246,13 +246,16 @@ def test_a_stage_computes_in_float32_in_layers_of_cudnn_too(tmp_path):
     assert torch.backends.cudnn.allow_tf32
 
 
-def test_the_stage_that_imports_torch_computes_in_float32_too_and_is_not_said_to_change_it():
+@pytest.mark.parametrize("inside", ["nullcontext()", "state.unchanged_state()"])
+def test_the_stage_that_imports_torch_computes_in_float32_too_and_is_not_said_to_change_it(inside):
     code = (
+        "from contextlib import nullcontext;"
         "import os, sys; from bench_core.computing import process_state as state;"
         "from bench_core.execution.watching import install;"
         "install(); told = []; assert 'torch' not in sys.modules\n"
         "with state.defined_state(1, 0, os.getcwd(), told.append):\n"
-        "    import torch\n"
+        f"    with {inside}:\n"
+        "        import torch\n"
         "    inside = torch.backends.cudnn.allow_tf32\n"
         "print(inside, torch.backends.cudnn.allow_tf32, told)"
     )

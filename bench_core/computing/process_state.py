@@ -25,7 +25,6 @@ FRESH: Mapping[str, Any] = {
     "torch's deterministic mode": 0,
     "torch's float32 precision": "highest",
     "torch's autocast": (False, False),
-    "cuDNN's tf32": True,
     "cuDNN's benchmark mode": False,
     "cuDNN's deterministic mode": False,
 }
@@ -52,7 +51,7 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
     finally:
         after_imports.remove(seed_new)
         changed = _put(expected)
-        _put({**FRESH, **before})
+        _put({**FRESH, "cuDNN's tf32": True, **before})
         restore(states)
         if changed:
             tell(changed)

@@ -155,7 +155,7 @@ def restore(value: Any, before: Any) -> bool:
 
 def _slots(kind: type) -> dict[str, Any]:
     """Return the slots of a class by name."""
-    members = [(name, slot) for base in kind.__mro__ for name, slot in vars(base).items()]
+    members = [item for base in kind.__mro__ for item in [*vars(base).items()]]  # other threads may add attributes
     return {name: slot for name, slot in members if type(slot) is MemberDescriptorType and name != "__dict__"}
 
 

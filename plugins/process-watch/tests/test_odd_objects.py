@@ -10,6 +10,7 @@ import types
 import pytest
 
 from process_watch import Host, Watch, install
+from process_watch.held_contents import has_attributes
 
 #: What a module of a part holds -> what is done to it, with the name that is expected.
 ODD = {
@@ -347,3 +348,26 @@ def test_other_threads_may_add_and_remove_attributes_while_the_process_is_looked
         for thread in threads:
             thread.join()
         sys.setswitchinterval(interval)
+
+
+def test_attributes_of_classes_may_change_while_they_are_compared():
+    class Growing:
+        __slots__ = ()
+
+    def grow():
+        for number in range(20_000):
+            setattr(Growing, f"name{number % 100}", number)
+            if number % 100 == 99:
+                for each in range(100):
+                    delattr(Growing, f"name{each}")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=grow)
+    try:
+        thread.start()
+        while thread.is_alive():
+            assert not has_attributes(Growing)
+    finally:
+        sys.setswitchinterval(before)
+        thread.join()

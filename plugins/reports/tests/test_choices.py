@@ -258,7 +258,11 @@ def test_a_suite_chooses_as_it_runs(suite_file, tmp_path):
             "{decoder: draw, model: {chosen: bets}}",
             ":22:100: no choice of this suite is",
         ),
-        ("{decoder: draw}", "{decoder: draw, model: {choice: best}}", "models and decoders may also be `{chosen: CHOICE}`"),
+        (
+            "{decoder: draw}",
+            "{decoder: draw, model: {choice: best}}",
+            "models and decoders may also be `{chosen: CHOICE}`",
+        ),
         ("{decoder: draw}", "{decoder: draw, model: two/scale=5}", "'two/scale=5' is not in this table"),
         ("id: main", "id: best-1", "ids such as best-1 are reserved for the combinations"),
         ("by: nats}", "by: nats}, {id: best, model: two, by: nats}", "two choices have the id 'best'"),
