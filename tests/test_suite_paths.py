@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import bench_small.listed
 import pytest
@@ -13,9 +14,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 import bench_core
 from bench_core import DataError, PathOrName, Settings, registry
 from bench_core.commands.main import bench
+from bench_core.execution.undeclared import undeclared
 from bench_core.planning.path_settings import located, paths
 from bench_core.planning.plan import plan
 from bench_core.suites.load import load
+from process_watch import Input, Reading
 
 FILED = """
 suite: filed
@@ -148,3 +151,37 @@ def test_a_run_reads_the_tokenizer_beside_its_suite_in_another_process(places):
     bench_core.run(places["suite"] / "suite.yaml", data=places["data"], store="store", out="runs")
     found = {path.read_text() for path in Path("store").glob("prepare/*/data/vocabulary.json")}
     assert found == {'["<end>", "<unk>", "a", "b", "c", "<cpad>"]'}
+
+
+WORDS = """
+suite: words
+tasks: {words: {name: word-generation, corpus: {train: ../lists/a.txt, valid: ../lists/a.txt, test: ../lists/a.txt}}}
+models: {letters: {name: char-gru, state: 2}}
+metrics: {nats: {name: perplexity, unit: token}}
+training: {mode: evaluate}
+"""
+
+
+def test_files_above_the_folder_of_the_suite_are_covered_by_keys(tmp_path):
+    for name in ("lists", "suites"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "lists" / "a.txt").write_text("anna bead cab dad ebb fab gab " * 40)
+    path = tmp_path / "suites" / "words.yaml"
+    path.write_text(WORDS)
+    run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=0, strict=True)
+    assert [cell.reason for cell in run.cells] == [""]
+
+
+def test_the_folders_of_a_covered_file_are_covered_and_no_other_path(tmp_path):
+    stage = SimpleNamespace(roots={}, settings={}, places=[str(tmp_path / "a" / ".." / "models" / "gpt2" / "w.bin")])
+    found = {
+        Input(sort, str(tmp_path / name)): Reading(set(), (), "")
+        for sort, name in [
+            ("existence", "models"), ("existence", "models/gpt2"), ("existence", "model"), ("existence", "models/gpt"),
+            ("listing", "models"), ("status", "models/gpt2/w.bin"), ("file", "models/gpt2/v.bin"),
+        ]
+    }  # fmt: skip
+    left = undeclared(stage, found, tmp_path)
+    assert [(item.sort, Path(item.name).relative_to(tmp_path).as_posix()) for item in left] == [
+        ("existence", "model"), ("existence", "models/gpt"), ("listing", "models"), ("file", "models/gpt2/v.bin"),
+    ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Observed inputs of a stage that its key does not cover; they are recorded in its artifact or refused."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,7 +28,8 @@ def undeclared(stage: Stage, observed: Mapping[Input, Reading], data: Path) -> d
     """Return the observed inputs that the key of a stage does not cover."""
     if not observed:
         return {}
-    code, files = code_digests().covered(frozenset(stage.roots.values())), {*stage.places, *_reads(stage, data)}
+    code = code_digests().covered(frozenset(stage.roots.values()))
+    files = {os.path.normpath(path) for path in (*stage.places, *_reads(stage, data))}
     _check_unchanged(item.name for item in observed if item.sort == "file" and item.name in code.data)
     declared = {item for item in observed if _is_declared(item, stage, code, files, observed)}
     uncovered = {item: reading for item, reading in observed.items() if item not in declared}
@@ -127,7 +129,10 @@ def _is_declared(item: Input, stage: Stage, code: Covered, files: set[str], seen
         return providers <= {*stage.libraries, *CARRYING_LIBRARIES} if providers else item.name in code.libraries
     if item.name in code.data or (item.sort in ("module", "existence") and item.name in code.files):
         return True
-    if not files.isdisjoint((item.name, *map(str, Path(item.name).parents))):
+    path = Path(os.path.normpath(item.name))  # paths of settings may contain `..`
+    if not files.isdisjoint((str(path), *map(str, path.parents))):
+        return True
+    if item.sort == "existence" and any(path in Path(file).parents for file in files):
         return True
     others = (Input(sort, item.name) in seen for sort in (*CONTENTS, "listing", "entries", "status"))  # type: ignore[arg-type]
     return item.sort == "existence" and (any(others) or bool(item.module))
