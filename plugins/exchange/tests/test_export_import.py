@@ -326,7 +326,7 @@ def test_what_results_were_computed_with_travels_with_them(away, home):
     notes = re.findall(
         r"- Computed in different environments: python 9\.9\.9 \(seed 0, 1\); python 3\.[\d.]+ \(seed 2\)\.\n", text
     )
-    assert len(notes) == 5, "of the table and all figures"
+    assert len(notes) == 1, "once, for the table and all figures"
 
 
 def other_python(all, folder):
