@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,12 @@ import torch
 import yaml
 from bench_small.command_line import bench_here
 from bench_small.suites import SUITE
+from rename_settings import renamed
 
 import bench_core
 from bench_core import Batch, Generation, Prediction, Rng, Scoring, SuiteError, Training
 from bench_core.runs.results import read_run
 from bench_core.suites.load import load
-
-sys.path.insert(0, "tools")
-from rename_settings import renamed
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 import random
 import re
-import sys
 from functools import cache
 
 import pytest
-
-sys.path.insert(0, "tools")
 import words
 
 AVOIDED = {
