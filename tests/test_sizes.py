@@ -18,8 +18,8 @@ CORE = ROOT / "bench_core"
 FOLDERS = {
     "bench_core": 2_877,
     "commands": 897,
-    "computing": 2_549,
-    "execution": 1_486,
+    "computing": 2_548,
+    "execution": 1_491,
     "kit": 863,
     "planning": 1_271,
     "runs": 2_650,

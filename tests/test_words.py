@@ -181,6 +181,6 @@ def test_this_repository_has_no_finding():
     assert [*words.check(words.tracked(()))] == []
 
 
-if __name__ == "__main__":  # for readers
+if __name__ == "__main__":  # for readers: PYTHONPATH=tools python tests/test_words.py
     for kind in SAMPLES:
         print(f"# {kind}", *(f"## {place}\n{text}" for place, text in sample(kind)), sep="\n\n")

@@ -91,7 +91,8 @@ class MatchedOutputs:
             if not (key.isascii() and key.isdecimal() and int(key) < self.examples):
                 raise self.recording.file.error(
                     record.line, f"has id {key!r}, but the {self.examples:,} examples of {self.split!r} are "
-                    f"numbered from 0 to {self.examples - 1}. Count from 0."
+                    f"numbered from 0 to {self.examples - 1}. Set `fields: {{id: ...}}` of the task "
+                    "if its data have ids, or count from 0."
                 )  # fmt: skip
 
     def warnings(self) -> Iterator[str]:

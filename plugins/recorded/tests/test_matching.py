@@ -127,7 +127,9 @@ def test_a_number_that_no_example_has_is_named(answer, tmp_path, wrong):
     content = [*({"id": number, "output": ""} for number in range(1, NUMBER)), {"id": wrong, "output": ""}]
     found = refusal(answer, content, UNNAMED)
     assert found.startswith(f"{tmp_path / 'out.jsonl'}:12 has id {str(wrong)!r}, but the 12 examples of 'test' are")
-    assert "numbered from 0 to 11. Count from 0." in found
+    assert (
+        "numbered from 0 to 11. Set `fields: {id: ...}` of the task if its data have ids, or count from 0." in found
+    )
 
 
 def test_numbers_for_examples_with_names_are_told_of_match(answer):

@@ -14,7 +14,7 @@ from bench_reports.api import table_records, tables_text
 
 TESTS = {"bootstrap": "paired bootstrap resampling", "permutation": "paired approximate randomization"}
 
-ONE_TAILED = "  This bootstrap test is one-tailed, so its p-values are about half of those in the table above."
+ONE_TAILED = "  This bootstrap test is one-tailed; p-values of the two-tailed test above are at least twice as large."
 
 
 def as_text(request: ScoreRequest, result: ScoreResult, width: int) -> str:
