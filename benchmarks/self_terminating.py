@@ -55,7 +55,7 @@ def steps(model: RecurrentLM, rows: int, number: int) -> Callable[[], None]:
 
 
 def ratios(run: Callable[[], None], plain: Callable[[], None], repeats: int) -> list[float]:
-    """Return ratios of the times of `run` and `plain`, in alternation, after an uncounted warm-up run."""
+    """Return ratios of the running times of `run` to `plain`, timed alternately after an untimed warm-up."""
     values = []
     for _ in range(repeats + 1):
         times = []

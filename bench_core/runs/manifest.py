@@ -158,7 +158,7 @@ def strangers(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _history(folder: Path, manifest: Manifest) -> Iterator[Remark]:
-    """Yield remarks on files that were rewritten, and if a manifest does not follow from its former versions."""
+    """Yield a remark for each rewritten file, and for each manifest that does not follow from its former version."""
     for former in reversed(manifest.earlier):
         entries = {**manifest.files, **former.files}
         files = {name: entry for name, entry in entries.items() if entry is not None}

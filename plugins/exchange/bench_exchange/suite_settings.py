@@ -70,7 +70,7 @@ def _model(suite: Settings, name: str, task: str, settings: Settings, planned: S
 
 
 def _fixed_model(name: str, settings: Settings, training: Settings, planned: Settings) -> Iterator[str]:
-    """Yield differences for a model that was planned to be evaluated without training."""
+    """Yield differences for a model that the plan evaluates without training."""
     model = recorded_model(planned.get("model"))
     if LENGTHS.isdisjoint(as_mapping(settings.get("training"))) and (model is None or model.is_pretrained()):
         return  # without a training length, other settings do not apply

@@ -191,9 +191,9 @@ def _check_heads(heads: Tensor, batch: Batch) -> None:
     if wrong.any():
         row, place = wrong.nonzero()[0].tolist()
         raise DataError(
-            f"the head of token {place} of example {int(batch.ids[row])} must not be {int(heads[row, place])}: its "
-            f"target has {int(number[row])} tokens. A word's first token has the position of its head's first token, "
-            f"or its own at a root; further tokens of a word have {CONTINUES}, and padding {PADDING}."
+            f"example {int(batch.ids[row])}: token {place} has the invalid head {int(heads[row, place])}; the target "
+            f"has {int(number[row])} tokens. The head of a word's first token is the position of the first token of "
+            f"the word's head, or its own at a root; other tokens of a word have {CONTINUES}, and padding {PADDING}."
         )
 
 

@@ -155,7 +155,7 @@ def load_trained(
 
 @dataclass(frozen=True)
 class _RecordingRng(Rng):
-    """Random numbers that record whether any are used."""
+    """A random number generator that records whether it is used."""
 
     uses: list[bool] = field(default_factory=list, compare=False)
 

@@ -108,7 +108,7 @@ def is_same(now: Any, before: Any) -> bool:
 
 
 def may_change(content: Content, now: Any, name: tuple[str, ...]) -> bool:
-    """Return whether modules that a block uses may change this content, as a variable or a growing cache."""
+    """Return whether modules that a block uses may change this content, for example a variable or a growing cache."""
     if now is MISSING or content.before is MISSING:
         return True
     names = frozenset[str]().union(*map(variables, {name[0], *content.homes}))

@@ -60,9 +60,11 @@ def _check_text(choice: Mapping[str, Any], tokens: Sequence[str], text: str, end
                 f"the server echoes {len(echoed):,} of the {len(text):,} characters sent: the text probably exceeds "
                 f"the context length. {CONTEXT_HELP}"
             )
-        raise ServerError(f"the server does not echo the text sent, but {brief(repr(echoed))}")
+        raise ServerError(f"the server echoed {brief(repr(echoed))} instead of the text sent")
     if end and tokens[-1:] not in ([end], [""]):
-        raise ServerError(f"`end` ({end!r}) is not one token of the server: the last is {brief(repr(tokens[-1:]))}")
+        raise ServerError(
+            f"the server does not read `end` ({end!r}) as one token: the last token is {brief(repr(tokens[-1:]))}"
+        )
 
 
 def boundary(tokens: Sequence[str], offsets: Sequence[int], prompt: str, target: str, end: str = "") -> int:
@@ -76,7 +78,7 @@ def boundary(tokens: Sequence[str], offsets: Sequence[int], prompt: str, target:
         if any(_spells(spelled[place:], text) for text in targets):
             return place
     raise ServerError(
-        "no token of the server begins where the target does, so p(target | prompt) is unknown: "
+        "a token of the server spans the end of the prompt, so p(target | prompt) is unknown: "
         f"{brief(repr(tokens))}. End the prompt without a space and begin the target with one, such as "
         '`prompt: "{prompt}:"` and `scored: " {target}"`'
     )

@@ -74,8 +74,8 @@ def _strip_thinking(text: str, thinking: Thinking) -> tuple[str, bool]:
     if thinking == "drop":
         return without_thinking(text)
     raise ThinkingError(
-        f"the response contains {tag}, so metrics would evaluate its reasoning: {brief(repr(text))}. Set `thinking: "
-        "drop` of the decoder to remove it, or `thinking: keep`; cached responses are reused"
+        f"the response contains {tag}, so metrics would evaluate its reasoning: {brief(repr(text))}. Set the "
+        "decoder's `thinking: drop` to remove the reasoning, or `thinking: keep`; cached responses are reused"
     )
 
 

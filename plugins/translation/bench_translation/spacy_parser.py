@@ -46,7 +46,7 @@ def parse(pipeline: Language, lines: Iterable[list[str]]) -> Iterator[list[int]]
         if not doc.has_annotation("DEP"):
             raise DataError(
                 f"the spaCy pipeline {pipeline.meta['lang']}_{pipeline.meta['name']} has no parser, only "
-                f"{', '.join(pipeline.pipe_names) or 'a tokenizer'}. Name another. {WAYS}."
+                f"{', '.join(pipeline.pipe_names) or 'a tokenizer'}. Choose another pipeline. {WAYS}."
             )
         yield [token.head.i for token in doc]
 

@@ -73,7 +73,7 @@ class CostEstimates:
         return self._known[key]
 
     def is_calibrated(self, stage: Stage) -> bool:
-        """Return whether a stage has a calibration, in CPU seconds unless it runs on a GPU."""
+        """Return whether a stage is calibrated (in CPU seconds, unless it runs on a GPU)."""
         forecast = stage.about.forecaster
         return forecast is not None and forecast.is_calibrated(stage, self.costs, self.keys.of_speed(stage))
 

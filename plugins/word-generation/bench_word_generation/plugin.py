@@ -49,7 +49,7 @@ class WordGenerationConfig(TaskConfig):
         if letters is None:
             return self
         if not letters or len(set(letters)) < len(letters) or any(letter.isspace() for letter in letters):
-            raise ValueError(f"an alphabet must have every character once and no white space, but it is {letters!r}")
+            raise ValueError(f"an alphabet must not repeat characters or contain white space, but it is {letters!r}")
         upper = [letter for letter in letters if letter.lower() != letter]
         if self.lowercase and upper:
             raise ValueError(

@@ -32,7 +32,7 @@ def predictions_may_be_read_one_by_one(case: MetricCase) -> None:
     try:
         parts = [*case.metric.measure(by_id(case.predictions))]
     except (AttributeError, TypeError) as error:
-        raise AssertionError(f"predictions that are not a list cannot be measured: {error}") from None
+        raise AssertionError(f"the metric fails if predictions are not a list: {error}") from None
     _same(case, parts, [*case.metric.measure(case.predictions)], "of predictions from disk")
 
 

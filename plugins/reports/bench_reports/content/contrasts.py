@@ -61,7 +61,9 @@ def pairs_of(ours: Sequence[CellResult], theirs: Sequence[CellResult]) -> list[P
     if not pairs:
         if len(ours) != len(theirs):
             seeds = [", ".join(str(seed_of(cell)) for cell in side) for side in (ours, theirs)]
-            raise SuiteError(f"A has seeds {seeds[0]}, B has seeds {seeds[1]}. Choose one of each, such as seed=0.")
+            raise SuiteError(
+                f"A has seeds {seeds[0]}, but B has seeds {seeds[1]}. Choose a seed for each, e.g. seed=0."
+            )
         pairs = [*zip(ours, theirs, strict=True)]
     if pairs[0][0].cell == pairs[0][1].cell:
         raise SuiteError(f"A and B are the same cell, {cell_name(pairs[0][0].cell)}. Choose two different cells.")

@@ -48,7 +48,7 @@ def p_above(parts: Sequence[VariancePart], skewed: tuple[float, float], distance
 
 
 def skewness_of(skewed: tuple[float, float], total: float) -> float:
-    """Return the skewness of a sum of which one part has some skewness and variance, and the rest has none.
+    """Return the skewness of a sum, given the skewness and variance of one part; the other parts are symmetric.
 
     By chance, a few trainings may vary less than their examples explain; the part never exceeds the whole.
     """
@@ -102,7 +102,7 @@ def bent(straight: float, skewness: float) -> float:
 
 
 def detectable(parts: Sequence[VariancePart], power: float) -> float:
-    """Return the true difference that is detected with some power."""
+    """Return the true difference that a test detects with the given power."""
     return _weighted_error(parts, lambda freedom: _multiple(freedom, power))
 
 

@@ -292,7 +292,7 @@ def learns_padding(case: Case) -> Case:
 
 @mutant(with_setup)
 def sets_up_by_chance(model: Any) -> None:
-    """`setup` uses random numbers of the operating system."""
+    """`setup` uses random numbers from the operating system."""
     weights = next(iter(model.parameters()))
     weights.data += SystemRandom().random()
 

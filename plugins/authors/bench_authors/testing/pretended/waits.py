@@ -101,7 +101,7 @@ def _wait_of_creation(name: str, args: Any, kwargs: Any) -> str | None:
 
 
 def _wait_of_index(name: str, tensor: torch.Tensor, index: Any, *values: Any, **settings: Any) -> str | None:
-    """Describe how an index waits: a mask is counted, a GPU scalar is read, CPU indices are copied."""
+    """Describe why indexing synchronizes: it counts a mask, reads a GPU scalar, or copies CPU indices."""
     if not on_gpu(tensor):
         return None
     several = isinstance(index, tuple) or (isinstance(index, list) and name != "__getitem__")
