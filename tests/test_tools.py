@@ -155,3 +155,14 @@ def test_the_dockerfile_takes_its_base_as_an_argument_and_runs_as_nobody_special
     assert lines.index("ARG BASE=python:3.12-slim") < lines.index("FROM ${BASE}")
     assert any(base in line for line in lines)
     assert "USER bench" in lines
+
+
+def test_the_proof_of_a_fresh_machine_looks_for_texts_that_are_printed():
+    root = Path(__file__).parents[1]
+    texts = {
+        fresh.CAPTION: "suites/quickstart.yaml",
+        "nothing computed": "bench_core/commands/run.py",
+        "not written: ": "bench_core/runs/reporting.py",
+    }
+    for text, source in texts.items():
+        assert text in (root / source).read_text(), source
