@@ -234,12 +234,12 @@ def test_without_heads_the_error_says_how_to_get_them():
     [
         ([1, 0, 2], r"example 11 form a cycle: the word at token 0"),
         ([0, 2, 1], r"cycle: the word at token 1"),
-        ([0, 3, 0], r"token 1 of example 11 must not be 3: its target has 3 tokens"),
-        ([0, 0, -3], r"token 2 of example 11 must not be -3"),
-        ([0, 0, PADDING], r"token 2 of example 11 must not be -1"),
-        ([CONTINUES, 1, 1], r"token 0 of example 11 must not be -2"),
-        ([0, CONTINUES, 1], r"token 2 of example 11 must not be 1"),  # not the first token of a word
-        ([0, 0, 0, 0], r"token 3 of example 11 must not be 0"),  # EOS
+        ([0, 3, 0], r"example 11: token 1 has the invalid head 3; the target has 3 tokens"),
+        ([0, 0, -3], r"example 11: token 2 has the invalid head -3"),
+        ([0, 0, PADDING], r"example 11: token 2 has the invalid head -1"),
+        ([CONTINUES, 1, 1], r"example 11: token 0 has the invalid head -2"),
+        ([0, CONTINUES, 1], r"example 11: token 2 has the invalid head 1"),  # not the first token of a word
+        ([0, 0, 0, 0], r"example 11: token 3 has the invalid head 0"),  # EOS
     ],
 )
 def test_heads_that_are_no_trees_are_refused_by_example_and_token(heads, message):

@@ -78,7 +78,7 @@ def boundary(tokens: Sequence[str], offsets: Sequence[int], prompt: str, target:
         if any(_spells(spelled[place:], text) for text in targets):
             return place
     raise ServerError(
-        "a token of the server spans the end of the prompt, so p(target | prompt) is unknown: "
+        "no token of the server begins where the target does, so p(target | prompt) is unknown: "
         f"{brief(repr(tokens))}. End the prompt without a space and begin the target with one, such as "
         '`prompt: "{prompt}:"` and `scored: " {target}"`'
     )

@@ -113,9 +113,9 @@ def test_the_folder_of_the_lists_is_no_list():
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"alphabet": ""}, "every character once"),
-        ({"alphabet": "aba"}, "every character once"),
-        ({"alphabet": "ab c"}, "no white space"),
+        ({"alphabet": ""}, "must not repeat characters"),
+        ({"alphabet": "aba"}, "must not repeat characters"),
+        ({"alphabet": "ab c"}, "contain white space"),
         ({"alphabet": "abC"}, "'C' of the alphabet cannot occur"),
         ({"shortest": 5, "longest": 4}, "at least 5 letters and at most 4"),
         ({"test": 1.0}, "less than 1"),
