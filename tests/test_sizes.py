@@ -19,7 +19,7 @@ FOLDERS = {
     "bench_core": 2_877,
     "commands": 897,
     "computing": 2_548,
-    "execution": 1_491,
+    "execution": 1_492,
     "kit": 863,
     "planning": 1_271,
     "runs": 2_650,

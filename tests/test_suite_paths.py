@@ -173,15 +173,21 @@ def test_files_above_the_folder_of_the_suite_are_covered_by_keys(tmp_path):
 
 
 def test_the_folders_of_a_covered_file_are_covered_and_no_other_path(tmp_path):
-    stage = SimpleNamespace(roots={}, settings={}, places=[str(tmp_path / "a" / ".." / "models" / "gpt2" / "w.bin")])
+    (tmp_path / "away" / "sub").mkdir(parents=True)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "away" / "sub")
+    places = [str(tmp_path / "a/../models/gpt2/w.bin"), str(tmp_path / "link/../t.txt")]
+    stage = SimpleNamespace(roots={}, settings={}, places=places)
     found = {
         Input(sort, str(tmp_path / name)): Reading(set(), (), "")
         for sort, name in [
             ("existence", "models"), ("existence", "models/gpt2"), ("existence", "model"), ("existence", "models/gpt"),
             ("listing", "models"), ("status", "models/gpt2/w.bin"), ("file", "models/gpt2/v.bin"),
+            ("file", "away/t.txt"), ("file", "t.txt"),  # `..` leads out of the folder that is linked to
         ]
     }  # fmt: skip
     left = undeclared(stage, found, tmp_path)
     assert [(item.sort, Path(item.name).relative_to(tmp_path).as_posix()) for item in left] == [
         ("existence", "model"), ("existence", "models/gpt"), ("listing", "models"), ("file", "models/gpt2/v.bin"),
+        ("file", "t.txt"),
     ]  # fmt: skip

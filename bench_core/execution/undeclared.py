@@ -29,7 +29,8 @@ def undeclared(stage: Stage, observed: Mapping[Input, Reading], data: Path) -> d
     if not observed:
         return {}
     code = code_digests().covered(frozenset(stage.roots.values()))
-    files = {os.path.normpath(path) for path in (*stage.places, *_reads(stage, data))}
+    files = {*stage.places, *_reads(stage, data)}
+    files |= {os.path.realpath(path) for path in files if ".." in Path(path).parts}
     _check_unchanged(item.name for item in observed if item.sort == "file" and item.name in code.data)
     declared = {item for item in observed if _is_declared(item, stage, code, files, observed)}
     uncovered = {item: reading for item, reading in observed.items() if item not in declared}
@@ -129,8 +130,8 @@ def _is_declared(item: Input, stage: Stage, code: Covered, files: set[str], seen
         return providers <= {*stage.libraries, *CARRYING_LIBRARIES} if providers else item.name in code.libraries
     if item.name in code.data or (item.sort in ("module", "existence") and item.name in code.files):
         return True
-    path = Path(os.path.normpath(item.name))  # paths of settings may contain `..`
-    if not files.isdisjoint((str(path), *map(str, path.parents))):
+    path = Path(item.name)
+    if not files.isdisjoint((item.name, *map(str, path.parents))):
         return True
     if item.sort == "existence" and any(path in Path(file).parents for file in files):
         return True
