@@ -14,10 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from bench_core import Rng, SuiteError, Training
-from bench_ecoc.ecoc import Ecoc
-from bench_ecoc.hierarchical import HierarchicalSoftmax
-from bench_ecoc.layer import ScoringHead
 from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Mixing, Scheduled, Soft, Softened
+from bench_output_layers.api import Ecoc, HierarchicalSoftmax, ScoringHead
 
 MAX_LOGIT = 30.0  # largest logit of a relaxed bit, and logit of a gold bit
 

@@ -10,16 +10,10 @@ from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Rng, Scores, Scoring, TaskInfo, Training, to_device
 from bench_core.kit import LanguageModel, LanguageModelState
-from bench_ecoc import settings
-from bench_ecoc.adaptive import AdaptiveSoftmax
-from bench_ecoc.ecoc import Ecoc
-from bench_ecoc.hierarchical import HierarchicalSoftmax
 from bench_ecoc.inputs import Method, Mix, ReplacedPositions, method
-from bench_ecoc.layer import FullSoftmax, ScoringHead
-from bench_ecoc.nce import NCE
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
-from bench_ecoc.sampled import SampledSoftmax
 from bench_ecoc.variational import VariationalLayers
+from bench_output_layers.api import Ecoc, ScoringHead, output_layer
 from bench_rnn.api import Units
 
 
@@ -151,22 +145,8 @@ class SoftmaxLM(ConditionalLM):
     """A language model with a softmax over tokens, or an approximation of it."""
 
     def __init__(self, config: SoftmaxLMConfig, info: TaskInfo) -> None:
-        super().__init__(config, info, output_layer(config, len(info.vocabulary)))
-
-
-def output_layer(config: SoftmaxLMConfig, tokens: int) -> ScoringHead:
-    """Create the output layer of a Config."""
-    hidden, sparse = config.hidden, config.sparse_embedding
-    match config.output:
-        case settings.Sampled(samples=samples, by=by):
-            return SampledSoftmax(hidden, tokens, samples, by, sparse)
-        case settings.NoiseContrastive(samples=samples):
-            return NCE(hidden, tokens, samples, sparse)
-        case settings.Hierarchical(order=order, size=size):
-            return HierarchicalSoftmax(hidden, tokens, order, size, sparse)
-        case settings.Adaptive(cutoffs=cutoffs):
-            return AdaptiveSoftmax(hidden, tokens, cutoffs)
-    return FullSoftmax(hidden, tokens)
+        head = output_layer(config.output, config.hidden, len(info.vocabulary), config.sparse_embedding)
+        super().__init__(config, info, head)
 
 
 def _by_row(real: Tensor, batch: Batch) -> Tensor:

@@ -12,14 +12,12 @@ from bench_ecoc.settings import (
     DLVMS,
     Dropout,
     Flips,
-    FullOutputLayer,
     Gold,
-    Hierarchical,
     Inputs,
-    OutputLayer,
     Rates,
     Soft,
 )
+from bench_output_layers.plugin import FullOutputLayer, Hierarchical, OutputLayer
 from bench_rnn.plugin import CELLS, Cell
 
 COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=soft: oneill2019")

@@ -7,8 +7,6 @@ import torch
 from torch import nn
 
 from bench_core import Rng, SuiteError, TaskInfo, Training
-from bench_ecoc.ecoc import Ecoc
-from bench_ecoc.hierarchical import HierarchicalSoftmax
 from bench_ecoc.inputs import (
     MAX_LOGIT,
     Argmax,
@@ -25,8 +23,10 @@ from bench_ecoc.inputs import (
     method,
     soft_argmax,
 )
-from bench_ecoc.layer import FullSoftmax
 from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Scheduled, Soft
+from bench_output_layers.codes import Ecoc
+from bench_output_layers.hierarchical import HierarchicalSoftmax
+from bench_output_layers.layer import FullSoftmax
 
 TOKENS, HIDDEN, BITS, ROWS = 23, 6, 9, 40
 INFO = TaskInfo(vocabulary=["</s>", *(f"w{i}" for i in range(1, TOKENS))], counts=list(range(TOKENS, 0, -1)))

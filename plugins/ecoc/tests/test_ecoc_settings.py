@@ -5,7 +5,8 @@ from pydantic import ValidationError
 
 from bench_core import DataError
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
-from bench_ecoc.settings import CLVMS, Dropout, FullOutputLayer, Gold, Hierarchical, Scheduled
+from bench_ecoc.settings import CLVMS, Dropout, Gold, Scheduled
+from bench_output_layers.settings import FullOutputLayer, Hierarchical
 
 CONFIGS = [ECOCLMConfig, SoftmaxLMConfig]
 

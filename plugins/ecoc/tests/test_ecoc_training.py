@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from bench_core import Batch, Rng, Scoring, TaskInfo, Training
-from bench_ecoc.ecoc import Ecoc
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
+from bench_output_layers.codes import Ecoc
 
 RNG = Rng(5)
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from bench_core import Batch, Rng, TaskInfo, Training
-from bench_ecoc.layer import chunks, counts_of
-from bench_ecoc.sampled import SampledHead
+from bench_output_layers.layer import chunks, counts_of
+from bench_output_layers.sampled import SampledHead
 
 
 class NCE(SampledHead):

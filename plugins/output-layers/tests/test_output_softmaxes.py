@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy, linear, log_softmax
 from bench_authors.testing import catches, float64
 from bench_core import Batch, Rng, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Softmax
-from bench_ecoc import adaptive, hierarchical, nce, sampled
-from bench_ecoc.layer import FullSoftmax
+from bench_output_layers import adaptive, hierarchical, nce, sampled
+from bench_output_layers.layer import FullSoftmax
 
 RNG = Rng(5)
 
@@ -95,7 +95,7 @@ def test_only_training_approximates(made):
 def test_what_is_computed_together_does_not_matter(made, monkeypatch):
     hidden, batch = torch.randn(1, 7, 6), batch_of([1, 5, 10, 6, 2, 3, 0])
     wanted = made.score(hidden, batch, State(), "exact")[0], made.loss(hidden, batch, State(), training())[0]
-    monkeypatch.setattr("bench_ecoc.layer.LOGITS", 30)
+    monkeypatch.setattr("bench_output_layers.layer.LOGITS", 30)
     near(made.score(hidden, batch, State(), "exact")[0], wanted[0])
     near(made.loss(hidden, batch, State(), training())[0], wanted[1])
 

@@ -11,11 +11,11 @@ from torch.nn.functional import log_softmax, logsigmoid, softplus
 
 from bench_authors.testing import catches, float64
 from bench_core import Batch, DataError, Rng, State, SuiteError, TaskInfo, Training
-from bench_ecoc import ecoc
-from bench_ecoc.codebook import base_bits, codewords, pack
-from bench_ecoc.ecoc import Ecoc
-from bench_ecoc.layer import FullSoftmax
-from bench_ecoc.scan import Scan
+from bench_output_layers import codes
+from bench_output_layers.codebook import base_bits, codewords, pack
+from bench_output_layers.codes import Ecoc
+from bench_output_layers.layer import FullSoftmax
+from bench_output_layers.scan import Scan
 
 RNG = Rng(7)
 TRAINING = Training(step=3, steps=10, epoch=0, epochs=1, rng=RNG)
@@ -262,8 +262,8 @@ def test_scanned_or_multiplied_the_layer_gives_the_same(monkeypatch):
     hidden, code = torch.randn(3, 30, 5), torch.randint(0, 2, (90, 40))
     with torch.no_grad():
         dense = [made.log_probs(hidden, State())[0], made.best(made.bits(hidden)), made.nearest(code)]
-        monkeypatch.setattr(ecoc, "MAX_MATMUL_BITS", 0)
-        monkeypatch.setattr(ecoc, "CHUNK_SCORES", 2000)
+        monkeypatch.setattr(codes, "MAX_MATMUL_BITS", 0)
+        monkeypatch.setattr(codes, "CHUNK_SCORES", 2000)
         scanned = [made.log_probs(hidden, State())[0], made.best(made.bits(hidden)), made.nearest(code)]
     near(scanned[0], dense[0])
     assert scanned[1].equal(dense[1])
@@ -333,14 +333,14 @@ def test_scores_do_not_depend_on_how_many_are_computed_together(monkeypatch):
     made = layer()
     hidden, batch = torch.randn(1, 9, 5), batch_of(range(9))
     whole = [made.score(hidden, batch, State(), by)[0] for by in ("exact", "bits")]
-    monkeypatch.setattr("bench_ecoc.layer.LOGITS", 25)
+    monkeypatch.setattr("bench_output_layers.layer.LOGITS", 25)
     for by, wanted in zip(("exact", "bits"), whole, strict=True):
         near(made.score(hidden, batch, State(), by)[0], wanted)
 
 
 def test_there_may_be_no_position_to_look_at(monkeypatch):
     for small in (0, 2**20):
-        monkeypatch.setattr(ecoc, "MAX_MATMUL_BITS", small)
+        monkeypatch.setattr(codes, "MAX_MATMUL_BITS", small)
         made = layer(100, 40, group=2)
         with torch.no_grad():
             assert made.best(torch.zeros(0, 40)).shape == made.nearest(torch.zeros(0, 40)).shape == (0,)

@@ -11,9 +11,9 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 from bench_core import DataError, Rng
-from bench_ecoc import orders, vectors
-from bench_ecoc.orders import at_random, by_count, by_similarity, by_tour
-from bench_ecoc.vectors import learn, read
+from bench_output_layers import orders, vectors
+from bench_output_layers.orders import at_random, by_count, by_similarity, by_tour
+from bench_output_layers.vectors import learn, read
 
 RNG = Rng(2)
 COUNTS = torch.tensor([3, 9, 9, 1, 12, 5, 0, 12])

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import Rng, SuiteError, TaskInfo, by_host, cached_on_host
-from bench_ecoc.layer import ScoringHead, counts_of
-from bench_ecoc.orders import by_count
+from bench_output_layers.layer import ScoringHead, counts_of
+from bench_output_layers.orders import by_count
 
 
 class AdaptiveSoftmax(ScoringHead):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bench_core import Batch, Rng, SuiteError, TaskInfo, Training, to_device
-from bench_ecoc.layer import RowwiseHead, chunks, counts_of
+from bench_output_layers.layer import RowwiseHead, chunks, counts_of
 
 
 class SampledHead(RowwiseHead):

@@ -7,7 +7,7 @@ import torch
 
 from bench_authors.testing import catches
 from bench_core import Rng
-from bench_ecoc.codebook import allotment, base_bits, codewords, flips, gray, own_checks, pack, unpack
+from bench_output_layers.codebook import allotment, base_bits, codewords, flips, gray, own_checks, pack, unpack
 
 RNG = Rng(11)
 

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from bench_core import Batch, Rng, State, SuiteError, TaskInfo, Training
-from bench_ecoc import orders
-from bench_ecoc.codebook import CHUNK_BITS, base_bits, codewords, own_checks, pack, unpack
-from bench_ecoc.layer import ScoringHead, chunks, counts_of
-from bench_ecoc.scan import Scan
-from bench_ecoc.vectors import Vectors, learn, read
+from bench_output_layers import orders
+from bench_output_layers.codebook import CHUNK_BITS, base_bits, codewords, own_checks, pack, unpack
+from bench_output_layers.layer import ScoringHead, chunks, counts_of
+from bench_output_layers.scan import Scan
+from bench_output_layers.vectors import Vectors, learn, read
 
 T = TypeVar("T")
 Order: TypeAlias = Literal["random", "unigram", "embedding", "tour", "identity"]

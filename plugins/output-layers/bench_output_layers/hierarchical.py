@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from bench_core import Rng, SuiteError, TaskInfo
-from bench_ecoc.layer import LogitRows, ScoringHead, chunks, counts_of
-from bench_ecoc.orders import at_random, by_count
+from bench_output_layers.layer import LogitRows, ScoringHead, chunks, counts_of
+from bench_output_layers.orders import at_random, by_count
 
 
 class HierarchicalSoftmax(ScoringHead):

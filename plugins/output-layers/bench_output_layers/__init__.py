@@ -1,0 +1,1 @@
+"""Output layers of language models: softmax approximations and error-correcting codes, for any network."""
