@@ -133,6 +133,10 @@ class ModelConfig(Config):
         """Return whether the loss respects the setting `label_smoothing` of `training`; by default false."""
         return False
 
+    def fits_on_validation(self) -> bool:
+        """Return whether settings of the evaluation are fitted on the validation split; by default false."""
+        return False
+
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return the files needed to build the model, by role, for `info.files`; raise DataError if one is missing.
 

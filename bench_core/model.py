@@ -7,7 +7,7 @@ not import torch; models do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
@@ -122,6 +122,13 @@ class Model(ABC):
         """Fit statistics of the training split, such as counts or word vectors; by default does nothing.
 
         Called once, after `setup` and before the first update. `batches()` yields one epoch in file order.
+        """
+
+    def fit_on_validation(self, batches: Iterable[Batch], rng: Rng) -> None:
+        """Fit settings of the evaluation, such as a temperature, on the validation split; by default does nothing.
+
+        Called on models with loaded weights, in evaluation mode, if `Config.fits_on_validation()`. What it fits is not
+        stored with the weights, and must not be a parameter or buffer.
         """
 
     def notes(self) -> Mapping[str, str]:

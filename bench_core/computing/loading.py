@@ -12,13 +12,14 @@ from bench_core.computing.context import StageContext
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.laws import laws
-from bench_core.data import TaskInfo
+from bench_core.data import Purpose, TaskInfo
 from bench_core.errors import PluginError
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage
 from bench_core.random_numbers import Rng
 from bench_core.registry import configured
 from bench_core.storage.store import ANSWERS
+from bench_core.task import Size
 
 if TYPE_CHECKING:
     import torch
@@ -44,13 +45,16 @@ def load_model(context: StageContext, stage: Stage) -> tuple[Any, CheckedTask, t
     device = device_of(stage.settings)
     artifact = context.input(stage, "model")
     evaluation = {**stage.settings.get("evaluation", {}), **stage.access}
-    loaded = f"{stage.inputs['model'][1]} {sorted(evaluation.items())}"
+    loaded = f"{stage.inputs['model'][1]} {sorted(evaluation.items())} {stage.inputs.get('validation')}"
     if context.loaded.get("model", ("",))[0] != loaded:
         described = artifact.manifest["ingredients"]["settings"]["model"] | evaluation
         settings = placed(described, stage.places)
         model = built("model", settings, with_files(context, info, settings))
         load_stored_weights(model, artifact)
-        context.loaded["model"] = loaded, (model.to(device), fingerprint(model), configured("model", settings))
+        model.to(device)
+        if "validation" in stage.inputs:
+            _fit_on_validation(context, stage, model, device)
+        context.loaded["model"] = loaded, (model, fingerprint(model), configured("model", settings))
     return context.loaded["model"][1][0], task, device
 
 
@@ -75,6 +79,16 @@ def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterat
     with evaluating(model):
         yield model, examples
     _check_unchanged(context)
+
+
+def _fit_on_validation(context: StageContext, stage: Stage, model: Any, device: torch.device) -> None:
+    """Let a model fit settings of the evaluation; the fit depends on the seed, not on the kind of stage."""
+    from bench_core.computing.evaluating import evaluating
+
+    task, size = load_task(context, stage, "validation")[0], Size(stage.settings["batch_size"])
+    batches = task.batches("valid", Purpose.SCORE, size)
+    with evaluating(model):
+        model.fit_on_validation((batch.to(device) for batch in batches), Rng(stage.settings["seed"]).fork("validation"))
 
 
 def _check_unchanged(context: StageContext) -> None:

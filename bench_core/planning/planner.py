@@ -233,6 +233,8 @@ class Planner:
         weights = self.weights(cell.task, cell.model, cell.hardware, cell.seed)
         kind = self.maker.stages[weights].kind
         inputs = {"task": ("prepare", self.prepare(cell.task, cell.split)), "model": (kind, weights)}
+        if model.fits_on_validation():
+            inputs["validation"] = ("prepare", self.prepare(cell.task, "valid"))
         settings = {"split": cell.split, "batch_size": self.suite.limits.batch_size, "seed": cell.seed, **extra}
         settings |= {**self.maker.evaluation(model), **self.maker.hardware(cell.hardware)}
         parts = [("task", task), ("model", model), *parts]

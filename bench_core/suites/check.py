@@ -87,6 +87,9 @@ def _source(suite: Suite, cell: Cell) -> Iterator[Misfit]:
         name, takes = _name_in_suite(suite, cell.model), " or ".join(sorted(model.sources))
         text = f"{task.name} provides source {task.source}; {model.name} takes {takes}."
         yield Misfit(f"{cell.task} x {name}", text, ("models", name))
+    if model.fits_on_validation() and Purpose.SCORE not in task.purposes("valid"):
+        text = f"{task.name} has no targets in a split 'valid', on which settings of {model.name} are fitted."
+        yield Misfit(f"{cell.task} x {cell.model}", text, ("models", _name_in_suite(suite, cell.model)))
 
 
 def _training_examples(suite: Suite, cell: Cell) -> Iterator[Misfit]:
