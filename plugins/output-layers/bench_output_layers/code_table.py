@@ -18,14 +18,13 @@ MAX_MATMUL_BITS = 2**20  # bits of a codebook up to which a matrix product is as
 class BufferCache:
     """Results that depend on buffers; computed again after the buffers were changed or moved."""
 
-    def __init__(self, buffers: Callable[[], Sequence[Tensor]]) -> None:
-        self.buffers = buffers
+    def __init__(self) -> None:
         self.state: Any = None
         self.results: dict[str, Any] = {}
 
-    def get(self, name: str, make: Callable[[], T]) -> T:
-        """Return the cached result of `make`."""
-        state = [(each.device, each.data_ptr(), _version(each)) for each in self.buffers()]
+    def get(self, name: str, make: Callable[[], T], buffers: Sequence[Tensor]) -> T:
+        """Return the cached result of `make`, which reads `buffers`."""
+        state = [(each.device, each.data_ptr(), _version(each)) for each in buffers]
         if self.state != state:
             self.state, self.results = state, {}
         if name not in self.results:
@@ -43,13 +42,19 @@ class CodeTable(nn.Module):
 
     packed: Tensor  # uint8 [R, ceil(d / 8)], by token
     ranks: Tensor  # [R]
+    own_checks: Tensor  # [R, K - 1] columns of the bits to flip for a token's other codewords; -1 for none
 
-    def __init__(self, tokens: int, bits: int, neighbours: bool, identity: bool) -> None:
+    def __init__(self, tokens: int, bits: int, neighbours: bool, identity: bool, group: int = 1) -> None:
         super().__init__()
         self.tokens, self.bits, self.neighbours, self.identity = tokens, bits, neighbours, identity
         self.register_buffer("packed", torch.zeros(tokens, -(-bits // 8), dtype=torch.uint8))
         self.register_buffer("ranks", torch.zeros(tokens, dtype=torch.int64))
-        self.cache = BufferCache(lambda: (self.packed, self.ranks))
+        self.register_buffer("own_checks", torch.zeros(tokens, group - 1, dtype=torch.int64))
+        self._cache = BufferCache()
+
+    def cached(self, name: str, make: Callable[[], T]) -> T:
+        """Return the result of `make`, which is called again after the buffers were changed or moved."""
+        return self._cache.get(name, make, (self.packed, self.ranks, self.own_checks))
 
     def fill(self, codes: Tensor, ranks: Tensor) -> None:
         """Store codewords [R, d] and ranks [R]."""
@@ -59,12 +64,12 @@ class CodeTable(nn.Module):
     @property
     def codes(self) -> Tensor:
         """Return all codewords, uint8 [R, d]; cached, so do not modify them."""
-        return self.cache.get("codes", lambda: unpack(self.packed, self.bits))
+        return self.cached("codes", lambda: unpack(self.packed, self.bits))
 
     @property
     def order(self) -> Tensor:
         """Return the tokens by rank [R]."""
-        return self.cache.get("order", self.ranks.argsort)
+        return self.cached("order", self.ranks.argsort)
 
     @property
     def chunk(self) -> int:
@@ -100,10 +105,10 @@ class CodeTable(nn.Module):
         return self.neighbours and large and not learns and z.device.type == "cpu"
 
     def _numbers(self, dtype: torch.dtype) -> Tensor:
-        return self.cache.get(str(dtype), lambda: self.codes.to(dtype))
+        return self.cached(str(dtype), lambda: self.codes.to(dtype))
 
     def _scan(self, dtype: torch.dtype) -> Scan:
-        return self.cache.get(f"scan {dtype}", lambda: Scan(self.packed, self.ranks, self.bits, dtype))
+        return self.cached(f"scan {dtype}", lambda: Scan(self.packed, self.ranks, self.bits, dtype))
 
 
 def _version(tensor: Tensor) -> int:

@@ -64,8 +64,8 @@ class Ecoc(ScoringHead):
         self.gain = gain or ((2 / self.length) ** 0.5 if exact and not identity else 1.0)
         self.linear = nn.Linear(hidden, self.length)
         self.token_bias = nn.Parameter(torch.zeros(tokens)) if exact and not identity else None
-        self.table = CodeTable(tokens, self.length, walks, identity)
-        self.groups = CodeGroups(self.table, group) if group > 1 else None
+        self.table = CodeTable(tokens, self.length, walks, identity, group)
+        self.groups = CodeGroups(self.table) if group > 1 else None
         self.register_buffer("counts", torch.ones(tokens, dtype=torch.int64))
         self._notes: Mapping[str, str] = {}
         self._missing = codebook.needs_vectors()
