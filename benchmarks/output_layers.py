@@ -42,8 +42,8 @@ def settings(tokens: int) -> dict[str, dict[str, Any]]:
         "nce (k = 25)": {"output": {"kind": "nce", "samples": 25}},
         "hierarchical": {"output": {"kind": "hierarchical"}},
         "adaptive": {"output": {"kind": "adaptive", "cutoffs": cutoffs}},
-        "ecoc-100": {"bits": 100, "order": "unigram"},
-        "ecoc-1000": {"bits": 1000, "order": "unigram"},
+        "ecoc-100": {"bits": 100},
+        "ecoc-1000": {"bits": 1000},
     }
 
 

@@ -131,8 +131,8 @@ def test_settings_decide_which_extras_are_needed():
     assert needs("task", "translation") == set()
     assert needs("task", "translation", parse={"kind": "train"}) == {"spacy"}
     assert needs("task", "captioning", features={"kind": "precomputed", "path": "x.npy"}) == set()
-    assert needs("model", "ecoc-lm", order="tour") == {"vectors"}
-    assert needs("model", "ecoc-lm", order="tour", vectors="file.txt") == set()
+    assert needs("model", "ecoc-lm", codes={"kind": "gray-walk", "order": "tour"}) == {"vectors"}
+    assert needs("model", "ecoc-lm", codes={"kind": "hashed", "vectors": "file.txt"}) == set()
 
 
 def test_every_extra_that_a_part_can_need_is_declared_by_its_distribution():

@@ -13,7 +13,7 @@ from bench_core.kit import LanguageModel, LanguageModelState
 from bench_ecoc.inputs import Method, Mix, ReplacedPositions, method
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
 from bench_ecoc.variational import VariationalLayers
-from bench_output_layers.api import Ecoc, ScoringHead, output_layer
+from bench_output_layers.api import Ecoc, HybridSoftmax, ScoringHead, code_layer, output_layer
 from bench_rnn.api import Units
 
 
@@ -127,12 +127,11 @@ class ConditionalLM(LanguageModel):
 class ECOCLM(ConditionalLM):
     """A language model whose tokens are codewords, trained bit by bit."""
 
-    head: Ecoc
+    head: Ecoc | HybridSoftmax
 
     def __init__(self, config: ECOCLMConfig, info: TaskInfo) -> None:
-        tokens, exact = len(info.vocabulary), config.loss == "exact"
-        sizes = config.group, config.vector_size
-        head = Ecoc(config.hidden, tokens, config.bits, config.order, *sizes, exact, config.gain)
+        sizes, exact = (config.hidden, len(info.vocabulary), config.bits, config.group), config.loss == "exact"
+        head = code_layer(config.codes, *sizes, exact, config.gain)
         super().__init__(config, info, head)
 
     def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:

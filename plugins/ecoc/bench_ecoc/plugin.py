@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from bench_core import DataError, Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
+from bench_ecoc.former_codes import with_codes
 from bench_ecoc.settings import (
     CLVMS,
     DLVMS,
@@ -17,7 +18,7 @@ from bench_ecoc.settings import (
     Rates,
     Soft,
 )
-from bench_output_layers.plugin import FullOutputLayer, Hierarchical, OutputLayer
+from bench_output_layers.plugin import Codes, FullOutputLayer, GrayWalkConfig, Hierarchical, HybridConfig, OutputLayer
 from bench_rnn.plugin import CELLS, Cell
 
 COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=soft: oneill2019")
@@ -67,40 +68,43 @@ class ECOCLMConfig(RecurrentConfig):
     name, target = "ecoc-lm", "bench_ecoc.model:ECOCLM"
     likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
     cites = [
-        "oneill2019", "dietterich1995", *COMMON, "order=embedding: mikolov2013", "order=tour: mikolov2013",
-        "inputs.kind=dlvms: maddison2017",
+        "oneill2019", "dietterich1995", *COMMON, "codes.order=embedding: mikolov2013",
+        "codes.order=tour: mikolov2013", "codes.kind=hashed: mikolov2013", "codes.kind=hashed: charikar2002",
+        "codes.kind=blend: charikar2002", "codes.kind=hybrid: oda2017", "inputs.kind=dlvms: maddison2017",
     ]  # fmt: skip
 
     bits: PositiveInt | None = None  #: codeword length; default: the minimum, or the vocabulary size for `identity`
-    order: Literal["random", "unigram", "embedding", "tour", "identity"] = (
-        "unigram"  #: order of tokens, which determines which tokens get similar codes
-    )
-    group: PositiveInt = 1  #: number of codewords per token, of which training uses the best
-    vectors: Path | None = None  #: word vector file for `order: embedding` and `tour`; default: learn vectors
-    vector_size: PositiveInt = 300  #: dimensions of learned vectors
+    codes: Codes = GrayWalkConfig()  #: codebook: gray-walk, dense, hashed, blend, hybrid, identity, or a plugin's own
+    group: PositiveInt = 1  #: number of codewords per token, of which training uses the best; for `codes: gray-walk`
     loss: Literal["bits", "exact"] = "bits"  #: training objective; `exact` needs a softmax over the vocabulary
     gain: PositiveFloat | None = None  #: factor of the bits' logits with `loss: exact`; default: sqrt(2 / bits)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_former_settings(cls, settings: Any) -> Any:
+        return with_codes(settings) if isinstance(settings, Mapping) else settings
 
     @model_validator(mode="after")
     def _settings_are_used(self) -> Self:
         if self.gain is not None and self.loss != "exact":
             raise ValueError("`gain` is a setting of `loss: exact`; it does not apply to bits. Leave it out")
-        if self.vectors is not None and self.order not in ("embedding", "tour"):
+        if isinstance(self.codes, HybridConfig) and isinstance(self.inputs, CLVMS | DLVMS | Flips):
             raise ValueError(
-                f"`vectors` are read for `order: embedding` and `order: tour`, not {self.order}. Leave them out, or "
-                "choose one of these orders"
+                f"`inputs: {self.inputs.kind}` replaces the bits of tokens, but frequent tokens of `codes: hybrid` "
+                "have none. Choose `inputs: scheduled` or `soft`, or other `codes`"
             )
         return self
 
     def extras(self) -> Set[str]:
         """Return the extra that installs gensim if word vectors are learned."""
-        return {"vectors"} if self.order in ("embedding", "tour") and self.vectors is None else set()
+        return {"vectors"} if self.codes.needs_vectors() and self.codes.vector_file() is None else set()
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return the file of `vectors`."""
-        if self.vectors is None:
+        """Return the file of word vectors."""
+        vectors = self.codes.vector_file()
+        if vectors is None:
             return {}
-        path = data / self.vectors
+        path = data / vectors
         if not path.is_file():
             raise DataError(
                 f"word vectors {path} were not found. Provide a file in word2vec (text or binary) or GloVe format, "

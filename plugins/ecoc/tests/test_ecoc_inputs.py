@@ -27,6 +27,7 @@ from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Scheduled, Soft
 from bench_output_layers.codes import Ecoc
 from bench_output_layers.hierarchical import HierarchicalSoftmax
 from bench_output_layers.layer import FullSoftmax
+from bench_output_layers.plugin import GrayWalkConfig
 
 TOKENS, HIDDEN, BITS, ROWS = 23, 6, 9, 40
 INFO = TaskInfo(vocabulary=["</s>", *(f"w{i}" for i in range(1, TOKENS))], counts=list(range(TOKENS, 0, -1)))
@@ -44,7 +45,7 @@ def _double():
 def layer(kind):
     made = {
         "full": lambda: FullSoftmax(HIDDEN, TOKENS),
-        "ecoc": lambda: Ecoc(HIDDEN, TOKENS, BITS, "random"),
+        "ecoc": lambda: Ecoc(HIDDEN, TOKENS, BITS, GrayWalkConfig(order="random")),
         "hierarchical": lambda: HierarchicalSoftmax(HIDDEN, TOKENS, "random", 5),
     }[kind]()
     made.setup(INFO, Rng(1))
@@ -206,7 +207,7 @@ def test_soft_scheduled_sampling_mixes_embeddings_by_probability(kind):
 def nearest(code, output):
     """Return the token whose codeword differs from a code in the fewest bits; ties to the lower rank."""
     distance = (output.codebook.double() - code).abs().sum(1)
-    return min(range(TOKENS), key=lambda token: (distance[token].item(), output.ranks[token].item()))
+    return min(range(TOKENS), key=lambda token: (distance[token].item(), output.table.ranks[token].item()))
 
 
 def test_mixed_codes_read_as_their_nearest_token():

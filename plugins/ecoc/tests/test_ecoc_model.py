@@ -301,7 +301,7 @@ def test_codes_that_are_learnt_exactly_begin_with_equal_tokens_and_short_steps()
     hidden = torch.randn(3, 5)
     assert lm.head.gain == pytest.approx((2 / 6) ** 0.5)
     torch.testing.assert_close(lm.head.bits(hidden), lm.head.gain * hidden @ lm.head.linear.weight.T)
-    assert model("ecoc", loss="exact", order="identity", bits=None).head.gain == 1
+    assert model("ecoc", loss="exact", codes="identity", bits=None).head.gain == 1
     assert model("ecoc", loss="exact", gain=0.25).head.gain == 0.25
     assert model("ecoc").head.gain == 1
     assert model("ecoc").head.linear.bias.any()
@@ -310,7 +310,7 @@ def test_codes_that_are_learnt_exactly_begin_with_equal_tokens_and_short_steps()
 
 
 def test_vectors_are_learnt_of_whole_rows_and_told_of():
-    lm = model("ecoc", order="embedding", vector_size=3)
+    lm = model("ecoc", codes={"kind": "gray-walk", "order": "embedding", "vector_size": 3})
     rows, seen = batch(), []
     survey = lm.head.fit_statistics
     lm.head.fit_statistics = lambda sentences, info, rng: seen.extend(sentences) or survey(sentences, info, rng)

@@ -17,9 +17,12 @@ OUTPUTS = [
 ]
 CODES = [
     {},
-    {"order": "random", "bits": 5},
-    {"order": "identity"},
-    {"order": "embedding", "bits": 4},  # until it is surveyed, by counts
+    {"codes": {"kind": "gray-walk", "order": "random"}, "bits": 5},
+    {"codes": "identity"},
+    {"codes": {"kind": "gray-walk", "order": "embedding"}, "bits": 4},  # until it is surveyed, by counts
+    {"codes": "dense", "bits": 5},
+    {"codes": {"kind": "hybrid", "frequent": 3}, "bits": 5},
+    {"codes": {"kind": "hybrid", "frequent": 2}, "bits": 4, "loss": "exact"},
     {"bits": 5, "group": 2},
     {"bits": 4, "loss": "exact"},
     {"bits": 4, "cell": "gru", "layers": 1},

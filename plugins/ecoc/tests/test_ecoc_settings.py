@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from bench_core import DataError
+from bench_core.planning.stage_maker import described
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 from bench_ecoc.settings import CLVMS, Dropout, Gold, Scheduled
 from bench_output_layers.settings import FullOutputLayer, Hierarchical
@@ -79,12 +80,101 @@ def test_embeddings_are_sparse_unless_all_are_mixed(config):
     assert config.model_validate({"inputs": "soft"}) == config.model_validate({"inputs": "soft", "sparse": False})
 
 
-def test_vectors_are_for_orders_that_read_them(tmp_path):
+def code(**settings):
+    return ECOCLMConfig.model_validate({"codes": settings})
+
+
+def test_vectors_are_for_codebooks_that_read_them(tmp_path):
     with pytest.raises(ValidationError, match="`vectors` are read for `order: embedding`"):
-        ECOCLMConfig(order="unigram", vectors="glove.txt")
-    config = ECOCLMConfig(order="embedding", vectors="glove.txt")
-    with pytest.raises(DataError, match=r"glove.txt were not found. Provide a file in word2vec"):
-        config.files(tmp_path)
+        code(kind="gray-walk", vectors="glove.txt")
+    with pytest.raises(ValidationError, match=r"codes.vectors\n.*unknown key"):
+        code(kind="dense", vectors="glove.txt")
     (tmp_path / "glove.txt").write_text("a 1\n")
-    assert config.files(tmp_path) == {"vectors": tmp_path / "glove.txt"}
-    assert ECOCLMConfig(order="embedding").files(tmp_path) == {}
+    hashed = {"kind": "hashed", "vectors": "glove.txt"}
+    for settings in (
+        hashed,
+        {"kind": "gray-walk", "order": "tour", "vectors": "glove.txt"},
+        {"kind": "hybrid", "rest": hashed},
+    ):
+        assert code(**settings).files(tmp_path) == {"vectors": tmp_path / "glove.txt"}
+        assert code(**settings).extras() == set()
+        with pytest.raises(DataError, match=r"glove.txt were not found. Provide a file in word2vec"):
+            code(**settings).files(tmp_path / "elsewhere")
+    for settings in (
+        {"kind": "hashed"},
+        {"kind": "gray-walk", "order": "embedding"},
+        {"kind": "hybrid", "rest": "blend"},
+    ):
+        assert code(**settings).files(tmp_path) == {}
+        assert code(**settings).extras() == {"vectors"}
+
+
+@pytest.mark.parametrize("inputs", ["clvms", "dlvms", "flips"])
+def test_bits_are_not_replaced_where_frequent_tokens_have_none(inputs):
+    with pytest.raises(ValidationError, match=r"frequent tokens of `codes: hybrid` have none. Choose `inputs: sched"):
+        ECOCLMConfig.model_validate({"codes": "hybrid", "inputs": inputs})
+    ECOCLMConfig.model_validate({"codes": {"kind": "hybrid", "frequent": 0}, "inputs": inputs})
+
+
+EQUAL = [
+    ("dense", {"kind": "dense"}),
+    ("gray-walk", {"kind": "gray-walk", "order": "unigram"}),
+    ("gray-walk", {"kind": "gray-walk", "vector_size": 100}),  # unused
+    ("hashed", {"kind": "hashed", "vector_size": 300}),
+    ({"kind": "hashed", "vectors": "a"}, {"kind": "hashed", "vectors": "a", "vector_size": 5}),
+    ("hashed", {"kind": "hybrid", "frequent": 0, "rest": "hashed"}),
+    ("hybrid", {"kind": "hybrid", "frequent": 1000, "rest": {"kind": "dense"}}),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), EQUAL)
+def test_settings_equal_in_meaning_are_equal_in_keys(first, second):
+    one, other = (described(ECOCLMConfig.model_validate({"codes": codes})) for codes in (first, second))
+    assert one == other
+    assert (
+        ECOCLMConfig.model_validate({"codes": one["codes"]}).codes
+        == ECOCLMConfig.model_validate({"codes": first}).codes
+    )
+
+
+def test_other_settings_have_other_keys():
+    codes = ["gray-walk", "dense", "hashed", "blend", "identity", "hybrid", {"kind": "hashed", "vector_size": 5},
+             {"kind": "gray-walk", "order": "tour"}, {"kind": "hybrid", "rest": "hashed"}]  # fmt: skip
+    keys = {str(described(ECOCLMConfig.model_validate({"codes": each}))) for each in codes}
+    assert len(keys) == len(codes)
+
+
+@pytest.mark.parametrize(
+    ("former", "codes"),
+    [
+        ({"order": "tour", "vector_size": 9}, {"kind": "gray-walk", "order": "tour", "vector_size": 9}),
+        ({"order": "embedding", "vectors": "a"}, {"kind": "gray-walk", "order": "embedding", "vectors": "a"}),
+        ({"vector_size": 9}, "gray-walk"),
+        ({"order": "identity", "vector_size": 9}, "identity"),
+    ],
+)
+def test_former_settings_are_read_with_a_warning(former, codes):
+    with pytest.warns(FutureWarning, match=r"of ecoc-lm will not be read in the next release. Write `codes: {kind: "):
+        config = ECOCLMConfig.model_validate(former | {"bits": 7})
+    assert config == ECOCLMConfig.model_validate({"codes": codes, "bits": 7})
+    with pytest.raises(ValidationError, match="former form of settings of `codes`, which is also set"):
+        ECOCLMConfig.model_validate(former | {"codes": codes})
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        ("dens", "codes.kind\n.*no codebook is called 'dens'. Did you mean 'dense'"),
+        ({"kind": "hashed", "vector_sise": 5}, "codes.vector_sise\n.*Did you mean 'vector_size'"),
+        (
+            {"kind": "hybrid", "rest": {"kind": "hashed", "vector_size": 0}},
+            "codes.rest.vector_size\n.*greater than 0",
+        ),
+        ({"kind": "hybrid", "rest": "hybrid"}, "`rest` of a hybrid codebook cannot be `hybrid`"),
+        ({"order": "tour"}, "a mapping with `kind`, such as"),
+        (3, "a mapping with `kind`, such as"),
+    ],
+)
+def test_wrong_codes_are_named_by_their_keys(codes, message):
+    with pytest.raises(ValidationError, match=message):
+        ECOCLMConfig.model_validate({"codes": codes})

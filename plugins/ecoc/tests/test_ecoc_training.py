@@ -9,8 +9,10 @@ import torch
 from bench_core import Batch, Rng, Scoring, TaskInfo, Training
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 from bench_output_layers.codes import Ecoc
+from bench_output_layers.plugin import GrayWalkConfig
 
 RNG = Rng(5)
+RANDOM = GrayWalkConfig(order="random")
 
 
 def train(lm, batches, steps, epochs=1, rate=0.01):
@@ -53,7 +55,7 @@ def distributions():
 
 def code(bits):
     """Return an output layer whose logits are free for each context, if `hidden` is an identity matrix."""
-    layer = Ecoc(CONTEXTS, TOKENS, bits, "random")
+    layer = Ecoc(CONTEXTS, TOKENS, bits, RANDOM)
     layer.setup(TaskInfo([str(token) for token in range(TOKENS)]), Rng(2))
     return layer
 
@@ -152,12 +154,12 @@ def test_a_full_softmax_learns_a_chain():
 
 @pytest.mark.nightly
 def test_a_short_code_does_not_learn_it():
-    assert ratio(3, bits=8, loss="exact", order="random") > 2
+    assert ratio(3, bits=8, loss="exact", codes=RANDOM) > 2
 
 
 @pytest.mark.nightly
 def test_a_long_code_that_is_learnt_by_bits_is_sure_of_the_wrong_tokens_of_a_chain():
-    assert ratio(3, bits=150, order="random") > 100
+    assert ratio(3, bits=150, codes=RANDOM) > 100
 
 
 # a cycle, begun by a prefix more than half of which is noise

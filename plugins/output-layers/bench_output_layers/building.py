@@ -1,8 +1,13 @@
 """Creation of output layers from settings."""
 
+from bench_core import SuiteError
 from bench_output_layers import settings
 from bench_output_layers.adaptive import AdaptiveSoftmax
+from bench_output_layers.codebook_kinds import HybridConfig
+from bench_output_layers.codebooks import CodebookConfig
+from bench_output_layers.codes import Ecoc
 from bench_output_layers.hierarchical import HierarchicalSoftmax
+from bench_output_layers.hybrid import HybridSoftmax
 from bench_output_layers.layer import FullSoftmax, ScoringHead
 from bench_output_layers.nce import NCE
 from bench_output_layers.sampled import SampledSoftmax
@@ -20,3 +25,25 @@ def output_layer(output: settings.OutputLayer, hidden: int, tokens: int, sparse:
         case settings.Adaptive(cutoffs=cutoffs):
             return AdaptiveSoftmax(hidden, tokens, cutoffs)
     return FullSoftmax(hidden, tokens)
+
+
+def code_layer(
+    codes: CodebookConfig,
+    hidden: int,
+    tokens: int,
+    bits: int | None = None,
+    group: int = 1,
+    exact: bool = False,
+    gain: float | None = None,
+) -> Ecoc | HybridSoftmax:
+    """Create the output layer of a codebook, with codewords of `bits` bits; raise SuiteError if it is impossible."""
+    if not isinstance(codes, HybridConfig):
+        return Ecoc(hidden, tokens, bits, codes, group, exact, gain)
+    others = tokens - codes.frequent
+    if others < 0:
+        raise SuiteError(
+            f"`codes: hybrid` has {codes.frequent:,} `frequent` tokens, but the vocabulary has only {tokens:,}. Set "
+            f"`frequent` to {tokens:,} or less."
+        )
+    rest = Ecoc(hidden, others, bits, codes.rest, group, exact, gain, tokens) if others else None
+    return HybridSoftmax(hidden, tokens, rest)

@@ -11,7 +11,7 @@ are no larger than in a matrix product.
 import torch
 from torch import Tensor
 
-from bench_output_layers.codebook import CHUNK_BITS, unpack
+from bench_output_layers.packed_codes import CHUNK_BITS, unpack
 
 BLOCK_RANKS = 32  # ranks per exact product
 CHUNK_POSITIONS = 32  # positions per chunk, sized for the processor's cache

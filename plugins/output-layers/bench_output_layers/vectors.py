@@ -32,6 +32,10 @@ class Vectors:
     values: Tensor  # [V, D], 0 where unknown
     known: Tensor  # [V] whether a token has a vector
 
+    def of(self, tokens: Tensor) -> "Vectors":
+        """Return the vectors of some tokens [R], in their order."""
+        return Vectors(self.name, self.values[tokens], self.known[tokens])
+
     def description(self, counts: Tensor) -> str:
         """Describe source, dimensions, and coverage of the vocabulary and of the text."""
         tokens, text = float(self.known.double().mean()), float(counts[self.known].sum() / counts.sum().clamp(min=1))
@@ -85,7 +89,7 @@ def learn(sentences: Sequence[list[int]], vocabulary: Sequence[str], size: int, 
     except ImportError as error:
         raise SuiteError(
             f"learning word vectors requires gensim, which cannot be imported: {error}. Install it, provide a file "
-            "as `vectors`, or choose another order of the codebook."
+            "as `vectors`, or choose a codebook without vectors."
         ) from None
     parts = [
         [str(token) for token in sentence[begin : begin + MAX_SENTENCE_WORDS]]
@@ -94,7 +98,8 @@ def learn(sentences: Sequence[list[int]], vocabulary: Sequence[str], size: int, 
     ]
     if not parts:
         raise DataError(
-            "the training split has no sentence to learn word vectors from. Choose another order, or `vectors`."
+            "the training split has no sentence to learn word vectors from. Provide `vectors`, or choose a "
+            "codebook without vectors."
         )
     model = Word2Vec(
         parts,

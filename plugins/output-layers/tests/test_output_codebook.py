@@ -7,7 +7,8 @@ import torch
 
 from bench_authors.testing import catches
 from bench_core import Rng
-from bench_output_layers.codebook import allotment, base_bits, codewords, flips, gray, own_checks, pack, unpack
+from bench_output_layers.gray_walk import allotment, codewords, flips, gray, own_checks
+from bench_output_layers.packed_codes import base_bits, pack, unpack
 
 RNG = Rng(11)
 

@@ -11,10 +11,12 @@ from torch.nn.functional import log_softmax, logsigmoid, softplus
 
 from bench_authors.testing import catches, float64
 from bench_core import Batch, DataError, Rng, State, SuiteError, TaskInfo, Training
-from bench_output_layers import codes
-from bench_output_layers.codebook import base_bits, codewords, pack
+from bench_output_layers import code_table
 from bench_output_layers.codes import Ecoc
+from bench_output_layers.gray_walk import codewords
 from bench_output_layers.layer import FullSoftmax
+from bench_output_layers.packed_codes import base_bits, pack
+from bench_output_layers.plugin import GrayWalkConfig, IdentityConfig
 from bench_output_layers.scan import Scan
 
 RNG = Rng(7)
@@ -33,9 +35,13 @@ def info(tokens, counts=None, **files):
     return TaskInfo([f"w{token}" for token in range(tokens)], counts or list(range(tokens, 0, -1)), files=files)
 
 
+def gray(order, **settings):
+    return GrayWalkConfig(order=order, vector_size=6, **settings)
+
+
 def layer(tokens=11, bits=9, order="unigram", group=1, kind=Ecoc, hidden=5, spread=3.0):
     """Return a layer that is set up, with weights so large that probabilities differ."""
-    made = kind(hidden, tokens, bits, order, group, size=6)
+    made = kind(hidden, tokens, bits, gray(order), group)
     made.setup(info(tokens), RNG)
     nn.init.normal_(made.linear.weight, std=spread)
     return made.eval()
@@ -61,8 +67,8 @@ def near(found, wanted, tolerance=1e-9):
 class LeavesSoftplusIn(Ecoc):
     """What training minimises, taken for a distribution over tokens."""
 
-    def _group_scores(self, z):
-        return super()._group_scores(z) - softplus(z).sum(-1, keepdim=True)
+    def naive(self, z):
+        return super().naive(z) - softplus(z).sum(-1, keepdim=True)
 
     def log_probs(self, hidden, past):
         return self.scores(hidden), past
@@ -89,7 +95,7 @@ class ReadsCodesByRank(Ecoc):
     """A token's id is taken for its rank."""
 
     def codes(self, tokens):
-        return super().codes(self._order[tokens])
+        return super().codes(self.table.order[tokens])
 
 
 # laws
@@ -203,7 +209,7 @@ def test_the_most_probable_token_has_the_highest_product():
 
 
 def test_identity_is_the_full_softmax_itself():
-    made, full = Ecoc(5, 11, None, "identity"), FullSoftmax(5, 11)
+    made, full = Ecoc(5, 11, None, IdentityConfig()), FullSoftmax(5, 11)
     made.setup(info(11), RNG)
     full.logits.load_state_dict(made.linear.state_dict())
     hidden = torch.randn(3, 2, 5)
@@ -214,11 +220,13 @@ def test_identity_is_the_full_softmax_itself():
 
 def test_equals_go_to_the_lower_rank():
     made = layer(40, 12, "random")
-    assert made.best(torch.zeros(2, 12)).tolist() == [int(made.ranks.argmin())] * 2
+    assert made.best(torch.zeros(2, 12)).tolist() == [int(made.table.ranks.argmin())] * 2
     z = torch.randint(-2, 3, (300, 12)).double()
     products = z @ codes_of(made).T
     for found, row in zip(made.best(z).tolist(), products, strict=True):
-        assert found == min((row == row.max()).nonzero()[:, 0].tolist(), key=lambda token: int(made.ranks[token]))
+        assert found == min(
+            (row == row.max()).nonzero()[:, 0].tolist(), key=lambda token: int(made.table.ranks[token])
+        )
 
 
 def test_the_nearest_codeword_is_that_with_the_fewest_differences():
@@ -230,7 +238,7 @@ def test_the_nearest_codeword_is_that_with_the_fewest_differences():
     for row, token in zip(distance.flatten(0, 1), found.flatten().tolist(), strict=True):
         nearest = (row == row.min()).nonzero()[:, 0].tolist()
         ties += len(nearest) > 1
-        assert token == min(nearest, key=lambda other: int(made.ranks[other]))
+        assert token == min(nearest, key=lambda other: int(made.table.ranks[other]))
     assert ties > 20
 
 
@@ -262,8 +270,8 @@ def test_scanned_or_multiplied_the_layer_gives_the_same(monkeypatch):
     hidden, code = torch.randn(3, 30, 5), torch.randint(0, 2, (90, 40))
     with torch.no_grad():
         dense = [made.log_probs(hidden, State())[0], made.best(made.bits(hidden)), made.nearest(code)]
-        monkeypatch.setattr(codes, "MAX_MATMUL_BITS", 0)
-        monkeypatch.setattr(codes, "CHUNK_SCORES", 2000)
+        monkeypatch.setattr(code_table, "MAX_MATMUL_BITS", 0)
+        monkeypatch.setattr(code_table, "CHUNK_SCORES", 2000)
         scanned = [made.log_probs(hidden, State())[0], made.best(made.bits(hidden)), made.nearest(code)]
     near(scanned[0], dense[0])
     assert scanned[1].equal(dense[1])
@@ -279,13 +287,13 @@ def test_scanned_or_multiplied_the_layer_gives_the_same(monkeypatch):
 
 def words_of(made, token):
     """Return the codewords of a token, by the definition."""
-    order, base = made.ranks.argsort(), base_bits(made.tokens)
-    own, rank = made.codebook[token].tolist(), int(made.ranks[token])
+    order, base = made.table.ranks.argsort(), base_bits(made.tokens)
+    own, rank = made.codebook[token].tolist(), int(made.table.ranks[token])
     found = [own]
     if rank:
         before = made.codebook[order[rank - 1]].tolist()
         flipped = [column for column in range(base, made.length) if own[column] != before[column]]
-        found += [[bit ^ (place == column) for place, bit in enumerate(own)] for column in flipped[: made.group - 1]]
+        found += [[bit ^ (place == column) for place, bit in enumerate(own)] for column in flipped[: made.table.own_checks.shape[1]]]
     return torch.tensor(found, dtype=torch.float64)
 
 
@@ -319,7 +327,7 @@ def test_groups_are_disjoint_and_bits_still_bound_the_perplexity():
 
 def test_training_never_looks_at_another_token(monkeypatch):
     made = layer(group=2).train()
-    monkeypatch.setattr(made, "code_scores", lambda z: pytest.fail("all tokens were scored"))
+    monkeypatch.setattr(made.table, "products", lambda z: pytest.fail("all tokens were scored"))
     hidden, batch = torch.randn(1, 3, 5), batch_of([1, 2, 3])
     costs, _ = made.loss(hidden, batch, State(), TRAINING)
     near(costs, made.bit_costs(hidden[0], batch.gold[0]))
@@ -340,7 +348,7 @@ def test_scores_do_not_depend_on_how_many_are_computed_together(monkeypatch):
 
 def test_there_may_be_no_position_to_look_at(monkeypatch):
     for small in (0, 2**20):
-        monkeypatch.setattr(codes, "MAX_MATMUL_BITS", small)
+        monkeypatch.setattr(code_table, "MAX_MATMUL_BITS", small)
         made = layer(100, 40, group=2)
         with torch.no_grad():
             assert made.best(torch.zeros(0, 40)).shape == made.nearest(torch.zeros(0, 40)).shape == (0,)
@@ -359,7 +367,7 @@ def test_bit_errors_are_the_share_of_bits_beyond_the_threshold():
 
 
 def test_bits_begin_as_probable_as_they_are_in_training():
-    made = Ecoc(5, 4, 3, "unigram")
+    made = Ecoc(5, 4, 3, gray("unigram"))
     made.setup(info(4, [6, 5, 4, 1]), RNG)
     near(made.linear.bias.sigmoid(), torch.tensor([5 / 16, 9 / 16, 6 / 16]))
     made.setup(info(4, [6, 0, 0, 0]), RNG)
@@ -373,7 +381,7 @@ def test_all_orders_share_the_codewords():
         made = layer(order=order)
         if made.needs_statistics:
             made.fit_statistics([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 3], info(11), RNG.fork("survey"))
-        assert made.codebook[made.ranks.argsort()].equal(wanted)
+        assert made.codebook[made.table.ranks.argsort()].equal(wanted)
     assert layer(order="unigram").ranks.tolist() == list(range(11))
     assert sorted(layer(order="random").ranks.tolist()) == list(range(11))
 
@@ -382,26 +390,27 @@ def test_all_orders_share_the_codewords():
 def test_vectors_of_a_file_make_the_order(tmp_path, order):
     path = tmp_path / "plane.txt"
     path.write_text("w2 1 0\nw3 0.6 0.8\nw1 0.7 -0.7\nw0 0.9 0.1\nother 1 1\n")
-    made = Ecoc(5, 5, 5, order, group=2)
+    made = Ecoc(5, 5, 5, gray(order), group=2)
     made.setup(info(5, [1, 2, 8, 4, 9], vectors=path), RNG)
     wanted = {"embedding": [2, 0, 1, 3, 4], "tour": [2, 0, 3, 1, 4]}[order]
-    assert made.ranks.argsort().tolist() == wanted
+    assert made.table.ranks.argsort().tolist() == wanted
     assert not made.needs_statistics
     assert made.notes() == {
-        "word vectors": "plane.txt, 2 dimensions; covers 4 of 5 tokens (80.0%) and 62.5% of the training text"
+        "word vectors": "plane.txt, 2 dimensions; covers 4 of 5 tokens (80.0%) and 62.5% of the training text",
+        "tokens without a vector": "1 of 5, which come last, by count",
     }
     for token in range(5):
-        near(made.own_checks[token] >= 0, torch.tensor([len(words_of(made, token)) > 1]))
+        near(made.table.own_checks[token] >= 0, torch.tensor([len(words_of(made, token)) > 1]))
 
 
 def test_vectors_are_learnt_where_there_is_no_file():
     made = layer(order="embedding", group=2)
     assert made.needs_statistics
-    assert made.ranks.tolist() == list(range(11))  # by count, until then
+    assert made.table.ranks.tolist() == list(range(11))  # by count, until then
     assert made.notes() == {}
     sentences = [[1, 2, 3, 4], [5, 6, 7, 8, 9, 2], [2, 10]] * 3
     made.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), RNG)
-    order = made.ranks.argsort().tolist()
+    order = made.table.ranks.argsort().tolist()
     assert order[0] == 2  # the most frequent
     assert order[-1] == 0  # never read, so without a vector
     assert "skip-gram" in made.notes()["word vectors"]
@@ -426,41 +435,38 @@ def test_a_codebook_is_kept_with_the_weights():
 
 def test_building_computes_nothing():
     with torch.device("meta"):
-        made = Ecoc(5, 11, 9, "embedding", 2)
+        made = Ecoc(5, 11, 9, gray("embedding"), 2)
     assert all(tensor.is_meta for tensor in made.state_dict().values())
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"bits": 3, "order": "unigram"}, "codes of 3 bits cannot distinguish 11 tokens. Set `bits` to 4 or more"),
-        (
-            {"bits": 12, "order": "unigram"},
-            "longer than the number of tokens, 11. Set `bits` to a number from 4 to 11",
-        ),
-        ({"bits": 10, "order": "identity"}, "a bit for each of 11 tokens, so `bits` cannot be 10"),
-        ({"bits": 9, "order": "unigram", "group": 0}, "a group of 0 codewords"),
-        ({"bits": None, "order": "identity", "group": 2}, "a group of 2 codewords .* with the order identity"),
+        ({"bits": 3}, "codes of 3 bits cannot distinguish 11 tokens. Set `bits` to 4 or more"),
+        ({"bits": 12}, "longer than the number of tokens, 11. Set `bits` to a number from 4 to 11"),
+        ({"bits": 10, "codebook": IdentityConfig()}, "a bit for each of 11 tokens, so `bits` cannot be 10"),
+        ({"bits": 9, "group": 0}, "a group of 0 codewords"),
+        ({"bits": None, "codebook": IdentityConfig(), "group": 2}, "a group of 2 codewords .* `codes: identity`"),
     ],
 )
 def test_codes_that_cannot_be_are_refused(settings, message):
     with pytest.raises(SuiteError, match=message):
-        Ecoc(5, 11, **settings)
+        Ecoc(5, 11, **{"codebook": gray("unigram"), **settings})
 
 
 def test_without_a_length_codes_are_as_short_as_can_be():
-    assert Ecoc(5, 11, None, "unigram").length == 4
-    assert Ecoc(5, 2, None, "unigram").length == 1
-    assert Ecoc(5, 11, None, "identity").length == 11
+    assert Ecoc(5, 11, None, gray("unigram")).length == 4
+    assert Ecoc(5, 2, None, gray("unigram")).length == 1
+    assert Ecoc(5, 11, None, IdentityConfig()).length == 11
 
 
 def test_an_order_by_counts_needs_counts(tmp_path):
-    made = Ecoc(5, 3, None, "unigram")
+    made = Ecoc(5, 3, None, gray("unigram"))
     with pytest.raises(
-        SuiteError, match=r"the order unigram ranks tokens by token frequency.* counts for 0 of its 3"
+        SuiteError, match=r"`codes: gray-walk` ranks tokens by token frequency.* counts for 0 of its 3"
     ):
         made.setup(TaskInfo(["a", "b", "c"]), RNG)
-    Ecoc(5, 3, None, "random").setup(TaskInfo(["a", "b", "c"]), RNG)
+    Ecoc(5, 3, None, gray("random")).setup(TaskInfo(["a", "b", "c"]), RNG)
     (tmp_path / "other.txt").write_text("x 1 2\n")
     with pytest.raises(DataError, match="any of the 3 tokens"):
-        Ecoc(5, 3, None, "tour").setup(info(3, vectors=tmp_path / "other.txt"), RNG)
+        Ecoc(5, 3, None, gray("tour")).setup(info(3, vectors=tmp_path / "other.txt"), RNG)

@@ -1,4 +1,4 @@
-"""Codebooks: a Gray code for the rank of a token, followed by check bits.
+"""The codebook of the paper: a Gray code for the rank of a token, followed by check bits.
 
 Section 2 of the paper gives frequent tokens more error checks; how many, and which, is our interpretation. Rank r
 gets
@@ -13,13 +13,33 @@ import torch
 from torch import Tensor
 
 from bench_core import Rng
+from bench_output_layers import orders
+from bench_output_layers.packed_codes import CHUNK_BITS, base_bits
+from bench_output_layers.vectors import Vectors
 
-CHUNK_BITS = 2**22  # bits per chunk
+VECTOR_ORDERS = {"embedding": orders.by_similarity, "tour": orders.by_tour}
 
 
-def base_bits(tokens: int) -> int:
-    """Return b = ceil(log2 V), the fewest bits that distinguish V tokens; at least 1."""
-    return max(1, (tokens - 1).bit_length())
+def walk(order: str, counts: Tensor, bits: int, rng: Rng, vectors: Vectors | None) -> Tensor:
+    """Return the codeword of every token, uint8 [V, d], whose ranks follow an order."""
+    codes = torch.empty(len(counts), bits, dtype=torch.uint8)
+    codes[_ordered(order, counts, rng, vectors)] = codewords(len(counts), bits, rng.fork("checks"))
+    return codes
+
+
+def ranks(codes: Tensor) -> Tensor:
+    """Return the rank of each codeword [V], decoded from its base bits."""
+    base = base_bits(len(codes))
+    binary = codes[:, :base].long().cumsum(1) % 2
+    return binary @ (2 ** torch.arange(base - 1, -1, -1))
+
+
+def _ordered(order: str, counts: Tensor, rng: Rng, vectors: Vectors | None) -> Tensor:
+    if order == "random":
+        return orders.at_random(len(counts), rng.fork("order"))
+    if vectors is None:
+        return orders.by_count(counts)
+    return VECTOR_ORDERS[order](vectors.values, vectors.known, counts)
 
 
 def gray(tokens: int, bits: int) -> Tensor:
@@ -83,14 +103,3 @@ def own_checks(codes: Tensor, most: int) -> Tensor:
             selected = flipped & (number == turn + 1)
             columns[ranks, turn] = (selected.to(torch.uint8).argmax(1) + base).where(selected.any(1), -1)
     return columns
-
-
-def pack(codes: Tensor) -> Tensor:
-    """Pack codes [V, d] with eight bits per byte, uint8 [V, ceil(d / 8)]."""
-    return torch.from_numpy(np.packbits(codes.numpy(), axis=1))
-
-
-def unpack(packed: Tensor, bits: int) -> Tensor:
-    """Unpack codes, uint8 [*, d]."""
-    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
-    return (packed[..., None] >> shifts & 1).flatten(-2)[..., :bits]
