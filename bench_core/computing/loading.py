@@ -88,7 +88,9 @@ def _fit_on_validation(context: StageContext, stage: Stage, model: Any, device: 
     task, size = load_task(context, stage, "validation")[0], Size(stage.settings["batch_size"])
     batches = task.batches("valid", Purpose.SCORE, size)
     with evaluating(model):
-        model.fit_on_validation((batch.to(device) for batch in batches), Rng(stage.settings["seed"]).fork("validation"))
+        model.fit_on_validation(
+            (batch.to(device) for batch in batches), Rng(stage.settings["seed"]).fork("validation")
+        )
 
 
 def _check_unchanged(context: StageContext) -> None:

@@ -1,6 +1,6 @@
 """Recurrent language models with a choice of output layer, source and training inputs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -8,13 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Loss, Rng, Scores, Scoring, TaskInfo, Training, to_device
+from bench_core import Batch, Loss, Rng, Scores, Scoring, State, TaskInfo, Training, to_device
 from bench_core.kit import LanguageModel, LanguageModelState
 from bench_ecoc.inputs import Method, Mix, ReplacedPositions, method
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
 from bench_ecoc.variational import VariationalLayers
 from bench_output_layers.api import Ecoc, HybridSoftmax, ScoringHead, code_layer, output_layer
 from bench_rnn.api import Units
+
+FITTED_POSITIONS = 1000  # positions of the validation split to which readings are fitted
 
 
 class ConditionalLM(LanguageModel):
@@ -54,9 +56,9 @@ class ConditionalLM(LanguageModel):
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         states, state = self.predict(batch, scoring)
-        log_probs, head = self.head.score(states, batch, state.head, scoring.by)  # [M] per real token
+        log_probs, values, head = self._scored(states, batch, state.head, scoring.by)
         total = _by_row(log_probs, batch).sum(1)
-        return Scores(total, self._values(states, batch), self._memory(scoring.memory, state, head))
+        return Scores(total, values, self._memory(scoring.memory, state, head))
 
     def begin(self, batch: Batch) -> LanguageModelState:
         """Return initial hidden units computed from the source, and zero cells; an empty state without a source."""
@@ -72,10 +74,18 @@ class ConditionalLM(LanguageModel):
         inputs = self.embed(tokens)
         return self.rnn(inputs, past, self.rnn.masks(inputs, len(inputs)))  # type: ignore[no-any-return]
 
-    def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-        """Return the reported values [N] of each row: the number of output layer parameters, in millions."""
+    def _scored(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, dict[str, Tensor], State]:
+        """Return the log-probabilities of real tokens [M], the reported values [N] of each row, and the head's State.
+
+        The value of a softmax is the number of parameters of the output layer, in millions.
+        """
+        log_probs, past = self.head.score(hidden, batch, past, by)
         count = sum(weights.numel() for weights in self.head.parameters())
-        return {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)}
+        return (
+            log_probs,
+            {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)},
+            past,
+        )
 
     def _mix(self, given: Training | Scoring) -> Mix | None:
         """Return the mixing parameters of an update; None if no tokens are replaced."""
@@ -131,13 +141,39 @@ class ECOCLM(ConditionalLM):
 
     def __init__(self, config: ECOCLMConfig, info: TaskInfo) -> None:
         sizes, exact = (config.hidden, len(info.vocabulary), config.bits, config.group), config.loss == "exact"
-        head = code_layer(config.codes, *sizes, exact, config.gain)
+        head = code_layer(config.codes, *sizes, exact, config.gain, config.reading)
         super().__init__(config, info, head)
 
-    def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-        """Add the share of wrongly predicted bits, over all tokens of the row."""
-        wrong = self.head.bit_errors(batch.at_real(hidden), batch.at_real(batch.gold))
-        return {**super()._values(hidden, batch), "bit_error_rate": _by_row(wrong, batch).sum(1) / batch.length}
+    def fit_on_validation(self, batches: Iterable[Batch], rng: Rng) -> None:
+        units, gold, count, memory = [], [], 0, None
+        for batch in batches:
+            scoring = Scoring("exact", rng, memory if batch.continues else None)
+            states, state = self.predict(batch, scoring)
+            memory = self._memory(scoring.memory, state, state.head)
+            units.append(batch.at_real(states))
+            gold.append(batch.at_real(batch.gold))
+            count += len(gold[-1])
+            if count >= FITTED_POSITIONS:
+                break
+        if count:
+            chosen = torch.randperm(count, generator=torch.Generator().manual_seed(rng.key % 2**63))[
+                :FITTED_POSITIONS
+            ]
+            self.head.fit_reading(torch.cat(units)[chosen], torch.cat(gold)[chosen])
+
+    def _scored(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, dict[str, Tensor], State]:
+        """Add the share of wrongly predicted bits, and of maximum entropy the mean residual and number of steps."""
+        units, gold = batch.at_real(hidden), batch.at_real(batch.gold)
+        log_probs, values, past = super()._scored(hidden, batch, past, "bits")
+        reported = {"bit_error_rate": self.head.bit_errors(units, gold)}
+        if by != "bits":
+            log_probs, more = self.head.read(units, gold)
+            reported |= more
+        return (
+            log_probs,
+            values | {name: _by_row(value, batch).sum(1) / batch.length for name, value in reported.items()},
+            past,
+        )
 
 
 class SoftmaxLM(ConditionalLM):

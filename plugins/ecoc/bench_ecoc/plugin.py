@@ -18,7 +18,18 @@ from bench_ecoc.settings import (
     Rates,
     Soft,
 )
-from bench_output_layers.plugin import Codes, FullOutputLayer, GrayWalkConfig, Hierarchical, HybridConfig, OutputLayer
+from bench_output_layers.plugin import (
+    Codes,
+    FullOutputLayer,
+    GrayWalkConfig,
+    Hierarchical,
+    HybridConfig,
+    MaximumEntropy,
+    Naive,
+    OutputLayer,
+    PriorTempered,
+    Reading,
+)  # fmt: skip
 from bench_rnn.plugin import CELLS, Cell
 
 COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=soft: oneill2019")
@@ -61,12 +72,13 @@ class RecurrentConfig(ModelConfig):
 class ECOCLMConfig(RecurrentConfig):
     """Recurrent language model that predicts the bits of error-correcting codes, optionally conditioned on an image.
 
-    Training cost does not depend on the vocabulary size. Likelihoods are `exact`, normalized over tokens, or `bits`,
-    the bound that is trained.
+    Training cost does not depend on the vocabulary size. Likelihoods are `exact`, the distribution over tokens that
+    `reading` makes of the bits, or `bits`, the bound that is trained.
     """
 
     name, target = "ecoc-lm", "bench_ecoc.model:ECOCLM"
     likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
+    evaluation = {"reading"}
     cites = [
         "oneill2019", "dietterich1995", *COMMON, "codes.order=embedding: mikolov2013",
         "codes.order=tour: mikolov2013", "codes.kind=hashed: mikolov2013", "codes.kind=hashed: charikar2002",
@@ -78,6 +90,9 @@ class ECOCLMConfig(RecurrentConfig):
     group: PositiveInt = 1  #: number of codewords per token, of which training uses the best; for `codes: gray-walk`
     loss: Literal["bits", "exact"] = "bits"  #: training objective; `exact` needs a softmax over the vocabulary
     gain: PositiveFloat | None = None  #: factor of the bits' logits with `loss: exact`; default: sqrt(2 / bits)
+    reading: Reading | None = (
+        None  #: naive, prior-tempered or maximum-entropy; default: prior-tempered; only naive with `loss: exact` or `group`
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -94,6 +109,22 @@ class ECOCLMConfig(RecurrentConfig):
                 "have none. Choose `inputs: scheduled` or `soft`, or other `codes`"
             )
         return self
+
+    @model_validator(mode="after")
+    def _reading_fits(self) -> Self:
+        only_naive = self.loss == "exact" or self.group > 1
+        if self.reading is None:
+            vars(self).update(reading=Naive() if only_naive else PriorTempered())
+        elif only_naive and not isinstance(self.reading, Naive):
+            why = "`loss: exact` trains the naive reading" if self.loss == "exact" else "only `naive` sums groups"
+            raise ValueError(f"`reading: {self.reading.kind}` cannot be used here: {why}. Leave `reading` out")
+        return self
+
+    def fits_on_validation(self) -> bool:
+        """Return whether the temperature or penalty of the reading is to be fitted."""
+        reading = self.reading
+        tempered = isinstance(reading, PriorTempered) and reading.temperature is None
+        return tempered or (isinstance(reading, MaximumEntropy) and reading.penalty is None)
 
     def extras(self) -> Set[str]:
         """Return the extra that installs gensim if word vectors are learned."""

@@ -10,6 +10,7 @@ from bench_output_layers.hierarchical import HierarchicalSoftmax
 from bench_output_layers.hybrid import HybridSoftmax
 from bench_output_layers.layer import FullSoftmax, ScoringHead
 from bench_output_layers.nce import NCE
+from bench_output_layers.readings import reading_method
 from bench_output_layers.sampled import SampledSoftmax
 
 
@@ -35,15 +36,17 @@ def code_layer(
     group: int = 1,
     exact: bool = False,
     gain: float | None = None,
+    reading: settings.Reading | None = None,
 ) -> Ecoc | HybridSoftmax:
     """Create the output layer of a codebook, with codewords of `bits` bits; raise SuiteError if it is impossible."""
+    method = None if reading is None else reading_method(reading)
     if not isinstance(codes, HybridConfig):
-        return Ecoc(hidden, tokens, bits, codes, group, exact, gain)
+        return Ecoc(hidden, tokens, bits, codes, group, exact, gain, reading=method)
     others = tokens - codes.frequent
     if others < 0:
         raise SuiteError(
             f"`codes: hybrid` has {codes.frequent:,} `frequent` tokens, but the vocabulary has only {tokens:,}. Set "
             f"`frequent` to {tokens:,} or less."
         )
-    rest = Ecoc(hidden, others, bits, codes.rest, group, exact, gain, tokens) if others else None
+    rest = Ecoc(hidden, others, bits, codes.rest, group, exact, gain, tokens, method) if others else None
     return HybridSoftmax(hidden, tokens, rest)

@@ -82,7 +82,7 @@ class CodeTable(nn.Module):
             return z
         if self._scans(z):
             return self._scan(z.dtype)(z.reshape(-1, self.bits)).view(*z.shape[:-1], self.tokens)
-        return z @ self._numbers(z.dtype).T
+        return z @ self.numbers(z.dtype).T
 
     def products_by_rank(self, z: Tensor) -> Tensor:
         """Return C_r . z by rank [N, R], for `z` [N, d]."""
@@ -104,7 +104,8 @@ class CodeTable(nn.Module):
         large = self.tokens * self.bits > MAX_MATMUL_BITS
         return self.neighbours and large and not learns and z.device.type == "cpu"
 
-    def _numbers(self, dtype: torch.dtype) -> Tensor:
+    def numbers(self, dtype: torch.dtype) -> Tensor:
+        """Return all codewords as numbers 0 and 1 [R, d]; cached, so do not modify them."""
         return self.cached(str(dtype), lambda: self.codes.to(dtype))
 
     def _scan(self, dtype: torch.dtype) -> Scan:

@@ -2,12 +2,13 @@
 
     s_w = sum over bits of [ C_wc log sig(z_c) + (1 - C_wc) log sig(-z_c) ] = C_w . z - sum_c softplus(z_c)
 
-Training minimizes -s of the gold token and involves no other token. As a distribution over tokens,
+Training minimizes -s of the gold token and involves no other token. A reading turns the bits into a distribution over
+tokens (`bench_output_layers.readings`). The naive reading is a softmax whose output embeddings are the codewords:
 
     log p(w) = s_w - logsumexp_v s_v = C_w . z - logsumexp_v C_v . z
 
-is a softmax whose output embeddings are the codewords. With K codewords per token (`group`), namely its own and K - 1
-with one of its check bits flipped, training uses the best s_w, and p(w) is summed over all K codewords.
+With K codewords per token (`group`), namely its own and K - 1 with one of its check bits flipped, training uses the
+best s_w, and p(w) is summed over all K codewords.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from bench_output_layers.gray_walk import ranks
 from bench_output_layers.layer import ScoringHead, chunks, counts_of
 from bench_output_layers.orders import by_count
 from bench_output_layers.packed_codes import check_codewords, code_length, unpack
+from bench_output_layers.readings import Code, NaiveReading, ReadingMethod
 from bench_output_layers.vectors import Vectors
 
 
@@ -51,8 +53,10 @@ class Ecoc(ScoringHead):
         exact: bool = False,
         gain: float | None = None,
         vocabulary: int | None = None,
+        reading: ReadingMethod | None = None,
     ) -> None:
         super().__init__()
+        self.reading = reading or NaiveReading()
         self.tokens, self.config, self.exact = tokens, codebook, exact
         self.length = code_length(codebook, tokens, bits, vocabulary or tokens)
         walks, identity = isinstance(codebook, GrayWalkConfig), codebook.one_bit_per_token
@@ -155,15 +159,32 @@ class Ecoc(ScoringHead):
             scores = scores + self.groups.summed_gains(z)
         return scores if self.token_bias is None else scores + self.token_bias
 
+    @property
+    def code(self) -> Code:
+        """Return what readings need to know; cached."""
+        dtype = self.linear.weight.dtype
+        more = self.code_scores, self.naive
+        return self.table.cached(f"code {dtype}", lambda: Code(self.table.numbers(dtype), self.counts, *more))
+
     def log_probs(self, hidden: Tensor, past: State) -> tuple[Tensor, State]:
-        if torch.is_grad_enabled():
-            return super().log_probs(hidden, past)
-        z = self.bits(hidden).reshape(-1, self.length)
-        log_probs_ = z.new_empty(len(z), self.tokens)
-        parts = zip(torch.split(log_probs_, self.table.chunk), torch.split(z, self.table.chunk), strict=True)
-        for place, some in parts:  # small chunks are faster: intermediate results stay in the processor's cache
-            place.copy_(self.naive(some).log_softmax(1))
-        return log_probs_.view(*hidden.shape[:-1], self.tokens), past
+        log_probs = self._reading.log_probs(self.bits(hidden).reshape(-1, self.length), self.code)
+        return log_probs.view(*hidden.shape[:-1], self.tokens), past
+
+    def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
+        return self._reading.log_probs_of(self.bits(units), gold, self.code)
+
+    def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Return the log-probability of each token of `gold` [M], and values [M] about the reading by name."""
+        return self._reading.read(self.bits(units), gold, self.code)
+
+    def fit_reading(self, units: Tensor, gold: Tensor) -> None:
+        """Fit the settings of the reading that are not given to tokens `gold` [M], given `units` [M, H]."""
+        self.reading = self.reading.fitted(self.bits(units), gold, self.code)
+
+    @property
+    def _reading(self) -> ReadingMethod:
+        """Return the reading; the naive one in training, which no setting of the evaluation may change."""
+        return NaiveReading() if self.training else self.reading
 
     @torch.no_grad()
     def best(self, z: Tensor) -> Tensor:

@@ -91,6 +91,28 @@ class HybridSoftmax(ScoringHead):
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
         return -self._costs(units, gold, lambda some, places: -self._rest.log_probs_of(some, places))
 
+    def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Return the log-probability of each token of `gold` [M], and values [M] about the reading of the rest."""
+        values: dict[str, Tensor] = {}
+
+        def of_rest(some: Tensor, places: Tensor) -> Tensor:
+            log_probs, reported = self._rest.read(some, places)
+            values.update(reported)
+            return -log_probs
+
+        log_probs = -self._costs(units, gold, of_rest)
+        zero = units.new_zeros(len(gold))
+        return log_probs, {
+            name: self._add_rest(zero, units, gold, lambda *_, v=value: v) for name, value in values.items()
+        }
+
+    def fit_reading(self, units: Tensor, gold: Tensor) -> None:
+        """Fit the settings of the reading that are not given to the other tokens of `gold` [M]."""
+        places = self.places[gold] - self.frequent
+        rows = (places >= 0).nonzero()[:, 0]
+        if self.rest is not None and len(rows):
+            self.rest.fit_reading(units[rows], places[rows])
+
     def bit_errors(self, hidden: Tensor, gold: Tensor) -> Tensor:
         """Return the share of wrongly predicted bits [M] of each token of `gold` [M]; 0 for tokens without bits."""
         return self._add_rest(hidden.new_zeros(len(gold), dtype=torch.float64), hidden, gold, self._rest.bit_errors)

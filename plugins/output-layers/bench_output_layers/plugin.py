@@ -16,12 +16,20 @@ from bench_output_layers.codebook_kinds import (
     IdentityConfig,
 )
 from bench_output_layers.codebooks import CodebookConfig, Codes, VectorCodebookConfig
-from bench_output_layers.settings import FullOutputLayer, Hierarchical, OutputLayer
+from bench_output_layers.settings import (
+    FullOutputLayer,
+    Hierarchical,
+    MaximumEntropy,
+    Naive,
+    OutputLayer,
+    PriorTempered,
+    Reading,
+)  # fmt: skip
 
 __all__ = [
     "BlendConfig", "CodebookConfig", "CodebookProbeConfig", "Codes", "DenseConfig", "FullOutputLayer",
-    "GrayWalkConfig", "HashedConfig", "Hierarchical", "HybridConfig", "IdentityConfig", "OutputLayer",
-    "VectorCodebookConfig",
+    "GrayWalkConfig", "HashedConfig", "Hierarchical", "HybridConfig", "IdentityConfig", "MaximumEntropy", "Naive",
+    "OutputLayer", "PriorTempered", "Reading", "VectorCodebookConfig",
 ]  # fmt: skip
 
 

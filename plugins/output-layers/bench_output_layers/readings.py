@@ -12,13 +12,16 @@ With a penalty of 0, p is the distribution closest to pi whose bits have these p
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bench_output_layers.settings import MaximumEntropy, PriorTempered, Reading
 
 CHUNK_SCORES = 2**21  # scores per chunk
 STEPS = 0.02, 50.0  # smallest and largest step, in units of the step from the unigram distribution
@@ -33,26 +36,30 @@ GRID, REFINEMENTS = 7, 3  # numbers of settings tried in a fit, beside the two a
 class Code:
     """A codebook and the unigram distribution of its tokens, with what readings compute from them once."""
 
-    def __init__(self, codebook: Tensor, counts: Tensor, products: Callable[[Tensor], Tensor] | None = None) -> None:
+    def __init__(
+        self,
+        codebook: Tensor,
+        counts: Tensor,
+        products: Callable[[Tensor], Tensor] | None = None,
+        naive: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         """Take codewords [R, d] of 0.0 and 1.0, and counts [R], to each of which half a token is added.
 
-        `products` computes C_w . x of all tokens [N, R] for x [N, d], if there is a faster way than a matrix product.
+        `products` computes C_w . x of all tokens [N, R] for x [N, d], and `naive` the scores of the naive reading, if
+        they are more than a matrix product.
         """
         self.codebook, self.counts = codebook, counts
-        shares = counts.to(codebook.device).double() + 0.5
-        self.log_prior = (shares / shares.sum()).log().to(codebook)
+        shares = (counts.double() + 0.5) / (counts.double() + 0.5).sum()
+        self.log_prior = shares.log().to(codebook)
+        self.base_rates = shares @ codebook.double()  # mu, float64 [d]
         self.products = products or (lambda x: x @ self.codebook.T)
+        self.naive = naive or self.products
         self.base_bits = max(1, (len(codebook) - 1).bit_length())
 
     @cached_property
     def double(self) -> "Code":
         """Return the same code in float64."""
         return Code(self.codebook.double(), self.counts)
-
-    @cached_property
-    def base_rates(self) -> Tensor:
-        """Return the probability of each bit under the unigram distribution, float64 [d]."""
-        return self.log_prior.double().exp() @ self.codebook.double()
 
     @cached_property
     def eigen(self) -> tuple[Tensor, Tensor]:
@@ -80,14 +87,25 @@ class ReadingMethod(ABC):
 
     def log_probs(self, z: Tensor, code: Code) -> Tensor:
         """Return the log-probabilities of all tokens [N, R]."""
-        parts = [self.scores(some, code).log_softmax(1) for some in _chunks(z, code)]
-        return torch.cat(parts) if parts else z.new_empty(0, len(code.codebook))
+        with torch.autocast(z.device.type, enabled=False):
+            parts = [self.scores(some, code).log_softmax(1) for some in _chunks(z, code)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def log_probs_of(self, z: Tensor, gold: Tensor, code: Code) -> Tensor:
         """Return the log-probabilities of the tokens `gold` [N], rows of the codebook."""
-        parts = zip(_chunks(z, code), _chunks(gold, code), strict=True)
-        taken = [self.scores(some, code).log_softmax(1).gather(1, rows[:, None])[:, 0] for some, rows in parts]
-        return torch.cat(taken) if taken else z.new_empty(0)
+        return self.read(z, gold, code)[0]
+
+    def read(self, z: Tensor, gold: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Return the log-probabilities of the tokens `gold` [N], and values [N] to report by name."""
+        with torch.autocast(z.device.type, enabled=False):
+            parts = [self._read(*part, code) for part in zip(_chunks(z, code), _chunks(gold, code), strict=True)]
+        names = parts[0][1]
+        return torch.cat([some for some, _ in parts]), {
+            name: torch.cat([of[name] for _, of in parts]) for name in names
+        }
+
+    def _read(self, z: Tensor, gold: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
+        return _of_gold(self.scores(z, code), gold), {}
 
     def nats(self, z: Tensor, gold: Tensor, code: Code) -> float:
         """Return the mean cross entropy of the tokens `gold` [N]."""
@@ -98,7 +116,7 @@ class NaiveReading(ReadingMethod):
     """Bits as independent evidence, which check bits repeat: overconfident, unless trained for tokens."""
 
     def scores(self, z: Tensor, code: Code) -> Tensor:
-        return code.products(z)
+        return code.naive(z)
 
 
 @dataclass(frozen=True)
@@ -141,19 +159,35 @@ class MaximumEntropyReading(ReadingMethod):
     tolerance: float = 1e-4  # largest component of the gradient, a difference of probabilities, of finished positions
 
     def scores(self, z: Tensor, code: Code) -> Tensor:
-        if self.steps > 1:
-            code = code.double if self.steps > MAX_FLOAT32_STEPS else code
-            return (code.log_prior + self.solution(z, code).natural @ code.rotated.T).to(z)
-        values, vectors = code.eigen
-        surprise = z.to(code.codebook).sigmoid() - code.base_rates.to(code.codebook)
-        return code.log_prior + code.products((surprise @ vectors / (values + self._penalty)) @ vectors.T)
+        if self.steps == 1:
+            return code.log_prior + code.products(self._ridge(z, code)).to(z)
+        return self._solved(z, code)[0]
+
+    def _read(self, z: Tensor, gold: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
+        if self.steps == 1:
+            return super()._read(z, gold, code)
+        scores, solution = self._solved(z, code)
+        return _of_gold(scores, gold), {"reading_residual": solution.residual, "reading_steps": solution.steps}
 
     def solution(self, z: Tensor, code: Code) -> Solution:
         """Return the distributions at N positions after at most `steps` steps, given bit logits [N, d]."""
-        solver = Solver(z.to(code.codebook).sigmoid() @ code.eigen[1], code, self._penalty, self.tolerance)
-        while solver.count < self.steps and solver.step():
-            pass
-        return solver.solution()
+        with torch.no_grad():
+            solver = Solver(z.to(code.codebook).sigmoid() @ code.eigen[1], code, self._penalty, self.tolerance)
+            while solver.count < self.steps and solver.step():
+                pass
+            return solver.solution()
+
+    def _solved(self, z: Tensor, code: Code) -> tuple[Tensor, Solution]:
+        """Return the scores [N, R] and how far the solver got."""
+        code = code.double if self.steps > MAX_FLOAT32_STEPS else code
+        solution = self.solution(z, code)
+        return (code.log_prior + solution.natural @ code.rotated.T).to(z), solution
+
+    def _ridge(self, z: Tensor, code: Code) -> Tensor:
+        """Return lambda [N, d] after one step from the unigram distribution, even if the objective rises."""
+        values, vectors = code.eigen
+        surprise = z.to(code.codebook).sigmoid() - code.base_rates.to(code.codebook)
+        return (surprise @ vectors / (values + self._penalty)) @ vectors.T
 
     @property
     def _penalty(self) -> float:
@@ -221,8 +255,22 @@ class Solver:
             self.values, self.descent, self.length = self.values[left], self.descent[left], self.length[left]
 
 
+def reading_method(reading: Reading) -> ReadingMethod:
+    """Create a reading from its settings."""
+    match reading:
+        case PriorTempered(temperature=temperature):
+            return TemperedReading(temperature)
+        case MaximumEntropy(steps=steps, penalty=penalty):
+            return MaximumEntropyReading(steps, penalty)
+    return NaiveReading()
+
+
+def _of_gold(scores: Tensor, gold: Tensor) -> Tensor:
+    return -cross_entropy(scores, gold, reduction="none")
+
+
 def _chunks(rows: Tensor, code: Code) -> tuple[Tensor, ...]:
-    return torch.split(rows, max(1, CHUNK_SCORES // len(code.codebook))) if len(rows) else ()
+    return torch.split(rows, max(1, CHUNK_SCORES // len(code.codebook)))
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:

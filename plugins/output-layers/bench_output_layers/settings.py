@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, PositiveInt, field_validator
+from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
 
 from bench_core import Settings, kinded
 
@@ -55,3 +55,28 @@ _Output: TypeAlias = Annotated[
     FullOutputLayer | Sampled | NoiseContrastive | Hierarchical | Adaptive, Field(discriminator="kind")
 ]
 OutputLayer: TypeAlias = Annotated[_Output, BeforeValidator(kinded(), json_schema_input_type=str | _Output)]
+
+
+class Naive(Settings):
+    """Bits as independent evidence."""
+
+    kind: Literal["naive"] = "naive"
+
+
+class PriorTempered(Settings):
+    """The unigram distribution times the evidence of the bits beyond their base rates, at a temperature."""
+
+    kind: Literal["prior-tempered"] = "prior-tempered"
+    temperature: PositiveFloat | None = None  #: tau; default: fitted on the validation split
+
+
+class MaximumEntropy(Settings):
+    """The distribution closest to the unigram distribution whose bits have the predicted probabilities."""
+
+    kind: Literal["maximum-entropy"] = "maximum-entropy"
+    steps: PositiveInt = 10  #: maximum number of steps per position; 1: ridge regression, in closed form
+    penalty: NonNegativeFloat | None = None  #: factor of |lambda|^2 / 2; default: fitted on the validation split
+
+
+_Reading: TypeAlias = Annotated[Naive | PriorTempered | MaximumEntropy, Field(discriminator="kind")]
+Reading: TypeAlias = Annotated[_Reading, BeforeValidator(kinded(), json_schema_input_type=str | _Reading)]

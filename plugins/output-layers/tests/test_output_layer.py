@@ -293,7 +293,10 @@ def words_of(made, token):
     if rank:
         before = made.codebook[order[rank - 1]].tolist()
         flipped = [column for column in range(base, made.length) if own[column] != before[column]]
-        found += [[bit ^ (place == column) for place, bit in enumerate(own)] for column in flipped[: made.table.own_checks.shape[1]]]
+        found += [
+            [bit ^ (place == column) for place, bit in enumerate(own)]
+            for column in flipped[: made.table.own_checks.shape[1]]
+        ]
     return torch.tensor(found, dtype=torch.float64)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench_core import Rng
-from bench_output_layers.codebook import codewords
+from bench_output_layers.gray_walk import codewords
 from bench_output_layers.readings import Code, MaximumEntropyReading, NaiveReading, TemperedReading
 
 READINGS = [NaiveReading(), TemperedReading(3.0), MaximumEntropyReading(1, 0.1), MaximumEntropyReading(10, 0.1)]

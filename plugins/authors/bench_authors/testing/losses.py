@@ -2,8 +2,10 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import torch
+from pydantic import BaseModel
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -84,8 +86,7 @@ def weights_of_examples_are_ignored_or_weigh_their_tokens(case: Case) -> None:
 def settings_of_evaluation_do_not_decide_what_is_trained(case: Case) -> None:
     """Check that evaluation settings change neither initial weights nor the loss."""
     for name in sorted(case.config.evaluation):
-        value = getattr(case.config, name)
-        other = not value if isinstance(value, bool) else value + 1
+        other = _another(getattr(case.config, name))
         first, second = (
             Case.of(config, info=case.info, batch=case.batch)
             for config in (case.config, case.config.model_copy(update={name: other}))
@@ -95,6 +96,14 @@ def settings_of_evaluation_do_not_decide_what_is_trained(case: Case) -> None:
         with torch.random.fork_rng(devices=[]):
             losses = [_training_loss(each) for each in (first, second)]
         assert_close(losses[1], losses[0], f"loss with another `{name}`")
+
+
+def _another(value: Any) -> Any:
+    """Return another value of a setting: of nested settings, with other values of all but their kind."""
+    if isinstance(value, BaseModel):
+        changed = {name: _another(inner) for name, inner in value if name != "kind"}
+        return value.model_copy(update=changed)
+    return not value if isinstance(value, bool) else (value or 0) + 1
 
 
 def _training_loss(case: Case) -> Tensor:
