@@ -11,10 +11,12 @@ from torch.nn.functional import cross_entropy
 from bench_core import Batch, Rng, State, TaskInfo, Training, cached_on_host, on_host, to_device
 from bench_output_layers.code_vectors import vectors_for
 from bench_output_layers.codes import Ecoc
-from bench_output_layers.layer import ScoringHead, chunks, counts_of
+from bench_output_layers.layer import ScoringHead, counts_of
 from bench_output_layers.orders import by_count
 
-OfRest: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # units [m, H], places among the other tokens [m] -> [m]
+OfRest: TypeAlias = Callable[
+    [Ecoc, Tensor, Tensor], Tensor
+]  # rest, units [m, H], places among other tokens [m] -> [m]
 
 
 class HybridSoftmax(ScoringHead):
@@ -89,7 +91,7 @@ class HybridSoftmax(ScoringHead):
         return self.scores(hidden), past
 
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
-        return -self._costs(units, gold, lambda some, places: -self._rest.log_probs_of(some, places))
+        return -self._costs(units, gold, lambda rest, *some: -rest.log_probs_of(*some))
 
     def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Return the log-probability of each token of `gold` [M], and values [M] about the reading of the rest."""
@@ -115,12 +117,12 @@ class HybridSoftmax(ScoringHead):
 
     def bit_errors(self, hidden: Tensor, gold: Tensor) -> Tensor:
         """Return the share of wrongly predicted bits [M] of each token of `gold` [M]; 0 for tokens without bits."""
-        return self._add_rest(hidden.new_zeros(len(gold), dtype=torch.float64), hidden, gold, self._rest.bit_errors)
+        return self._add_rest(hidden.new_zeros(len(gold), dtype=torch.float64), hidden, gold, Ecoc.bit_errors)
 
     # costs
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
-        return self._costs(units, gold, lambda some, places: self._rest.costs(some, places, batch, training))
+        return self._costs(units, gold, lambda rest, *some: rest.costs(*some, batch, training))
 
     def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
         """Return the training costs, even in evaluation mode, as `Ecoc` does."""
@@ -129,16 +131,8 @@ class HybridSoftmax(ScoringHead):
     def score(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
         if by != "bits":
             return super().score(hidden, batch, past, by)
-        parts = chunks(self.tokens, batch.at_real(hidden), batch.at_real(batch.gold))
-        return torch.cat([-self._costs(units, gold, self._bound_costs) for units, gold in parts]), past
-
-    def _bound_costs(self, units: Tensor, places: Tensor) -> Tensor:
-        return -self._rest.bound(units, places)
-
-    @property
-    def _rest(self) -> Ecoc:
-        assert self.rest is not None  # only called for tokens with codewords
-        return self.rest
+        units, gold = batch.at_real(hidden), batch.at_real(batch.gold)
+        return -self._costs(units, gold, lambda rest, *some: -rest.bound(*some)), past
 
     def _costs(self, units: Tensor, gold: Tensor, of_rest: OfRest) -> Tensor:
         """Return the cross entropy of the softmax [M], plus the cost of other tokens given that they are others."""
@@ -151,5 +145,5 @@ class HybridSoftmax(ScoringHead):
             return values
         places = cached_on_host(self.places)[on_host(gold)]
         rows = to_device((places >= self.frequent).nonzero()[:, 0], gold.device)
-        others = of_rest(units[rows], self.places[gold[rows]] - self.frequent)
+        others = of_rest(self.rest, units[rows], self.places[gold[rows]] - self.frequent)
         return values.index_add(0, rows, others.to(values.dtype))

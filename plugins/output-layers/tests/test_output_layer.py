@@ -385,8 +385,8 @@ def test_all_orders_share_the_codewords():
         if made.needs_statistics:
             made.fit_statistics([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 3], info(11), RNG.fork("survey"))
         assert made.codebook[made.table.ranks.argsort()].equal(wanted)
-    assert layer(order="unigram").ranks.tolist() == list(range(11))
-    assert sorted(layer(order="random").ranks.tolist()) == list(range(11))
+    assert layer(order="unigram").table.ranks.tolist() == list(range(11))
+    assert sorted(layer(order="random").table.ranks.tolist()) == list(range(11))
 
 
 @pytest.mark.parametrize("order", ["embedding", "tour"])
@@ -407,12 +407,13 @@ def test_vectors_of_a_file_make_the_order(tmp_path, order):
 
 
 def test_vectors_are_learnt_where_there_is_no_file():
-    made = layer(order="embedding", group=2)
+    made, counted = layer(order="embedding", group=2), info(11, [1, 2, 9, *range(8)])
     assert made.needs_statistics
     assert made.table.ranks.tolist() == list(range(11))  # by count, until then
     assert made.notes() == {}
     sentences = [[1, 2, 3, 4], [5, 6, 7, 8, 9, 2], [2, 10]] * 3
-    made.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), RNG)
+    made.setup(counted, RNG)
+    made.fit_statistics(sentences, counted, RNG)
     order = made.table.ranks.argsort().tolist()
     assert order[0] == 2  # the most frequent
     assert order[-1] == 0  # never read, so without a vector
@@ -420,7 +421,8 @@ def test_vectors_are_learnt_where_there_is_no_file():
     assert "6 dimensions" in made.notes()["word vectors"]
     assert not made.needs_statistics
     again = layer(order="embedding", group=2)
-    again.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), RNG)
+    again.setup(counted, RNG)
+    again.fit_statistics(sentences, counted, RNG)
     for name, buffer in made.named_buffers():
         assert buffer.equal(again.get_buffer(name)), name
 
@@ -473,3 +475,35 @@ def test_an_order_by_counts_needs_counts(tmp_path):
     (tmp_path / "other.txt").write_text("x 1 2\n")
     with pytest.raises(DataError, match="any of the 3 tokens"):
         Ecoc(5, 3, None, gray("tour")).setup(info(3, vectors=tmp_path / "other.txt"), RNG)
+
+
+# training by tokens
+
+
+@pytest.mark.parametrize("group", [1, 3])
+def test_tokens_have_biases_where_they_are_trained_exactly(group):
+    made = layer(order="random", group=group)
+    exact = Ecoc(5, 11, 9, gray("random"), group, exact=True, gain=1)
+    exact.load_state_dict(made.state_dict() | {"token_bias": torch.randn(11)})
+    exact.eval()
+    hidden, rows = torch.randn(1, 11, 5), batch_of(range(11))
+    near(exact.scores(hidden), made.scores(hidden) + exact.token_bias)
+    likely = torch.randn(40, 9)
+    if group == 1:
+        assert exact.best(likely).equal((likely @ codes_of(made).T + exact.token_bias).argmax(1))
+    (exact.loss(hidden, rows, State(), TRAINING)[0].sum()).backward()
+    assert exact.token_bias.grad.any()
+    bound, sure = (exact.score(hidden, rows, State(), by)[0] for by in ("bits", "exact"))
+    assert (bound <= sure + 1e-9).all()
+    assert made.token_bias is None
+    assert Ecoc(5, 11, None, IdentityConfig(), exact=True).token_bias is None  # its bits have biases
+
+
+@pytest.mark.parametrize("call", ["best", "nearest", "bit_errors"])
+def test_logits_that_are_not_numbers_are_named_rather_than_ranked(call):
+    made = layer()
+    made.linear.weight.data[2] = torch.nan
+    hidden = torch.randn(4, 5)
+    arguments = (hidden, torch.arange(4)) if call == "bit_errors" else (made.bits(hidden),)
+    with pytest.raises(SuiteError, match=r"logits of bits are NaN at 4 of 4 positions.*lower `lr`"):
+        getattr(made, call)(*arguments)
