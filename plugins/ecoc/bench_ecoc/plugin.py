@@ -91,7 +91,7 @@ class ECOCLMConfig(RecurrentConfig):
     loss: Literal["bits", "exact"] = "bits"  #: training objective; `exact` needs a softmax over the vocabulary
     gain: PositiveFloat | None = None  #: factor of the bits' logits with `loss: exact`; default: sqrt(2 / bits)
     reading: Reading | None = (
-        None  #: naive, prior-tempered or maximum-entropy; default: prior-tempered; only naive with `loss: exact` or `group`
+        None  #: naive, prior-tempered or maximum-entropy; default: prior-tempered, or naive if `loss` is exact
     )
 
     @model_validator(mode="before")
