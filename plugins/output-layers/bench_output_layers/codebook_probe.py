@@ -97,17 +97,17 @@ def similarity_correlation(codes: Tensor, rows: Tensor, vectors: Vectors) -> flo
 
     None if it is undefined.
     """
-    first, second = rows[vectors.known[rows]], vectors.known.nonzero()[:, 0]
-    if not len(first):
+    starts, ends = rows[vectors.known[rows]], vectors.known.nonzero()[:, 0]
+    if not len(starts):
         return None
     uniform = Rng(0).shared("pairs", (2, PAIRS))
-    one, other = first[(uniform[0] * len(first)).long()], second[(uniform[1] * len(second)).long()]
-    one, other = one[one != other], other[one != other]
+    first, second = starts[(uniform[0] * len(starts)).long()], ends[(uniform[1] * len(ends)).long()]
+    first, second = first[first != second], second[first != second]
     pairs = torch.stack(
         [
-            (codes[one] != codes[other]).sum(1).double(),
-            1 - cosine_similarity(vectors.values[one].double(), vectors.values[other].double()),
+            (codes[first] != codes[second]).sum(1).double(),
+            1 - cosine_similarity(vectors.values[first].double(), vectors.values[second].double()),
         ]
     )
-    correlation = float(torch.corrcoef(pairs)[0, 1]) if len(one) > 1 else math.nan
+    correlation = float(torch.corrcoef(pairs)[0, 1]) if len(first) > 1 else math.nan
     return correlation if math.isfinite(correlation) else None
