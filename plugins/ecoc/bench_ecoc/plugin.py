@@ -80,11 +80,7 @@ class ECOCLMConfig(RecurrentConfig):
     name, target = "ecoc-lm", "bench_ecoc.model:ECOCLM"
     likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
     evaluation = {"reading"}
-    cites = [
-        "oneill2019", "dietterich1995", *COMMON, "codes.order=embedding: mikolov2013",
-        "codes.order=tour: mikolov2013", "codes.kind=hashed: mikolov2013", "codes.kind=hashed: charikar2002",
-        "codes.kind=blend: charikar2002", "codes.kind=hybrid: oda2017", "inputs.kind=dlvms: maddison2017",
-    ]  # fmt: skip
+    cites = ["oneill2019", "dietterich1995", *COMMON, "inputs.kind=dlvms: maddison2017"]
 
     bits: PositiveInt | None = None  #: codeword length; default: the minimum, or the vocabulary size for `identity`
     codes: Codes = GrayWalkConfig()  #: codebook: gray-walk, dense, hashed, blend, hybrid, identity, or a plugin's own

@@ -15,6 +15,8 @@ SMALL = {"embedding": 4, "hidden": 5, "dropout": 0, "initial_scale": 0.8}
 SETTINGS = {
     "ecoc": (ECOCLMConfig, {"bits": 6}),
     "ecoc by groups": (ECOCLMConfig, {"bits": 6, "group": 3}),
+    "dense": (ECOCLMConfig, {"bits": 6, "codes": "dense"}),
+    "hybrid": (ECOCLMConfig, {"bits": 6, "codes": {"kind": "hybrid", "frequent": 3}}),
     "full": (SoftmaxLMConfig, {}),
     "hierarchical": (SoftmaxLMConfig, {"output": {"kind": "hierarchical", "size": 3}}),
     "adaptive": (SoftmaxLMConfig, {"output": {"kind": "adaptive", "cutoffs": [3]}}),
@@ -22,6 +24,9 @@ SETTINGS = {
 MIXED = [
     *(("ecoc", kind) for kind in ("scheduled", "soft", "clvms", "dlvms", "flips")),
     *(("hierarchical", kind) for kind in ("scheduled", "soft", "clvms", "dlvms")),
+    *(("dense", kind) for kind in ("clvms", "dlvms", "flips")),
+    ("hybrid", "scheduled"),
+    ("hybrid", "soft"),
     ("full", "scheduled"),
     ("full", "soft"),
     ("adaptive", "soft"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import NonNegativeInt, model_validator
 
@@ -21,6 +21,7 @@ SIMILARITY_ORDERS = ("embedding", "tour")
 class GrayWalkConfig(VectorCodebookConfig):
     """A Gray code for the rank of a token, followed by check bits; neighbours in rank differ in few bits."""
 
+    cites = ["order=embedding: mikolov2013", "order=tour: mikolov2013"]
     allows_constant_bits = True  # a check bit that no rank flips
     without_vector = "come last, by count"
 
@@ -59,7 +60,7 @@ class DenseConfig(CodebookConfig):
 class HashedConfig(VectorCodebookConfig):
     """Signs of random projections of centred word vectors: similar tokens have similar codewords."""
 
-    cites: ClassVar = ["charikar2002"]
+    cites = ["charikar2002", "mikolov2013"]
     without_vector = "have random codewords"
 
     def codewords(self, counts: Tensor, bits: int, rng: Rng, vectors: Vectors | None) -> Tensor:
@@ -93,7 +94,7 @@ class IdentityConfig(CodebookConfig):
 class HybridConfig(CodebookConfig):
     """A softmax over frequent tokens and "other", and codes for the other tokens (Oda et al., 2017)."""
 
-    cites: ClassVar = ["oda2017"]
+    cites = ["oda2017"]
 
     frequent: NonNegativeInt = 1000  #: k, the number of most frequent tokens in the softmax; 0: all tokens have codes
     rest: RestCodes = DenseConfig()  #: codebook of the other tokens

@@ -15,7 +15,7 @@ from bench_output_layers.orders import by_count
 from bench_output_layers.plugin import CodebookProbeConfig
 from bench_output_layers.vectors import Vectors, read
 
-CHUNK_DISTANCES = 2**22  # distances per chunk
+CHUNK_CODES = 2000  # codewords per chunk
 PAIRS = 20_000  # pairs of tokens whose distance is compared with their similarity
 SHARE = 0.9  # share of the variance of codewords
 
@@ -29,14 +29,12 @@ class CodebookProbe(Probe):
         head = getattr(model, "head", None)
         if not isinstance(head, Ecoc | HybridSoftmax) or len(head.coded) < 2:
             return Finding(statements=(Statement("", "the model has fewer than two codewords"),))
-        vectors = self._vectors(model, head.coded)
-        return Finding(
-            {
-                f"{band}: {name}": number
-                for band, rows in frequency_bands(head.counts, head.coded, self.config.bands).items()
-                for name, number in measure(head.codebook, rows, vectors).items()
-            }
-        )
+        codes, vectors = head.codebook.cpu(), self._vectors(model, head.coded)
+        nearest, numbers = nearest_distances(codes), dict[str, float]()
+        for band, rows in frequency_bands(head.counts, head.coded, self.config.bands).items():
+            properties = measure(codes, rows, nearest[rows], vectors)
+            numbers |= {f"{band}: {name}": number for name, number in properties.items()}
+        return Finding(numbers)
 
     def _vectors(self, model: Model, tokens: Tensor) -> Vectors | None:
         """Return the vectors of tokens from the file of the settings or of the model; None without a file."""
@@ -54,16 +52,15 @@ def frequency_bands(counts: Tensor, coded: Tensor, ends: Sequence[int]) -> dict[
     return {"all": torch.arange(len(coded)), **rows}
 
 
-def measure(codes: Tensor, rows: Tensor, vectors: Vectors | None) -> dict[str, float]:
-    """Return the properties of some rows of a codebook [R, d] of at least two rows.
+def measure(codes: Tensor, rows: Tensor, nearest: Tensor, vectors: Vectors | None) -> dict[str, float]:
+    """Return the properties of some rows of a codebook [R, d], with distances to the `nearest` other codewords.
 
-    Distances are to the nearest of all other codewords. Any floor((smallest - 1) / 2) wrong bits are corrected.
+    Any floor((smallest - 1) / 2) wrong bits are corrected.
     """
-    nearest = nearest_distances(codes, rows)
     smallest, (rank, directions) = int(nearest.min()), spectrum(codes[rows])
     numbers = {
-        "smallest distance": smallest,
-        "mean distance": float(nearest.double().mean()),
+        "smallest nearest distance": smallest,
+        "mean nearest distance": float(nearest.double().mean()),
         "corrected bits": (smallest - 1) // 2,
         "rank": rank,
         "directions with 90 % of variance": directions,
@@ -72,23 +69,23 @@ def measure(codes: Tensor, rows: Tensor, vectors: Vectors | None) -> dict[str, f
     return numbers if correlation is None else {**numbers, "correlation with vectors": correlation}
 
 
-def nearest_distances(codes: Tensor, rows: Tensor) -> Tensor:
-    """Return the Hamming distance of some rows of `codes` [R, d] to the nearest other row, int64 [M]."""
-    bits = codes.shape[1]
-    signs = 2 * codes.float() - 1
-    smallest = []
-    for some in torch.split(rows, max(1, CHUNK_DISTANCES // len(codes))):
-        products = signs[some] @ signs.T
-        products[torch.arange(len(some)), some] = -bits - 1.0
-        smallest.append((bits - products.amax(1)) / 2)
-    return torch.cat(smallest).round().long()
+def nearest_distances(codes: Tensor) -> Tensor:
+    """Return the Hamming distance of each row of `codes` [R, d] to the nearest other row, int64 [R]."""
+    smallest, bits = torch.full((len(codes),), codes.shape[1] + 1.0), codes.shape[1]
+    for rows in torch.split(torch.arange(len(codes)), CHUNK_CODES):
+        signs = 2 * codes[rows].float() - 1
+        for others in torch.split(torch.arange(len(codes)), CHUNK_CODES):
+            distances = (bits - signs @ (2 * codes[others].float() - 1).T) / 2
+            distances[rows[:, None] == others] = torch.inf
+            smallest[rows] = torch.minimum(smallest[rows], distances.amin(1))
+    return smallest.round().long()
 
 
 def spectrum(codes: Tensor) -> tuple[int, int]:
     """Return the rank of centred codewords [M, d], and the number of directions that hold 90 % of their variance."""
     mean = codes.double().mean(0)
     covariance = torch.zeros(codes.shape[1], codes.shape[1], dtype=torch.float64)
-    for some in torch.split(codes, max(1, CHUNK_DISTANCES // codes.shape[1])):
+    for some in torch.split(codes, CHUNK_CODES):
         covariance += (some.double() - mean).T @ (some.double() - mean)
     variances = torch.linalg.eigvalsh(covariance).flip(0).clamp(min=0)
     rank = int((variances > 1e-9 * variances[0].clamp(min=1e-30)).sum())
@@ -100,17 +97,17 @@ def similarity_correlation(codes: Tensor, rows: Tensor, vectors: Vectors) -> flo
 
     None if it is undefined.
     """
-    first, second = rows[vectors.known[rows]], vectors.known.nonzero()[:, 0]
-    if not len(first):
+    starts, ends = rows[vectors.known[rows]], vectors.known.nonzero()[:, 0]
+    if not len(starts):
         return None
     uniform = Rng(0).shared("pairs", (2, PAIRS))
-    one, other = first[(uniform[0] * len(first)).long()], second[(uniform[1] * len(second)).long()]
-    one, other = one[one != other], other[one != other]
+    first, second = starts[(uniform[0] * len(starts)).long()], ends[(uniform[1] * len(ends)).long()]
+    first, second = first[first != second], second[first != second]
     pairs = torch.stack(
         [
-            (codes[one] != codes[other]).sum(1).double(),
-            1 - cosine_similarity(vectors.values[one].double(), vectors.values[other].double()),
+            (codes[first] != codes[second]).sum(1).double(),
+            1 - cosine_similarity(vectors.values[first].double(), vectors.values[second].double()),
         ]
     )
-    correlation = float(torch.corrcoef(pairs)[0, 1]) if len(one) > 1 else math.nan
+    correlation = float(torch.corrcoef(pairs)[0, 1]) if len(first) > 1 else math.nan
     return correlation if math.isfinite(correlation) else None

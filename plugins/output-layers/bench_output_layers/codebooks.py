@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BeforeValidator, GetJsonSchemaHandler, PlainSerializer, PositiveInt, ValidationError
+from pydantic import (
+    BeforeValidator,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from bench_core import Config, Rng, SuiteError, part, parts, suggestion
 from bench_core.kit import name_by_convention
@@ -33,6 +41,10 @@ class CodebookConfig(Config):
     @classmethod
     def __pydantic_init_subclass__(cls, **settings: Any) -> None:
         name_by_convention(cls)
+
+    @model_serializer(mode="wrap")
+    def _with_kind(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"kind": self.name, **settings(self)}
 
     def needs_counts(self) -> bool:
         """Return whether the task must have token counts; otherwise, `counts` may be all ones."""
@@ -102,7 +114,7 @@ def _key_errors(problems: Mapping[str, str], raw: Mapping[Any, Any]) -> Validati
 
 
 def _dump(codebook: CodebookConfig) -> dict[str, Any]:
-    return {"kind": codebook.name, **codebook.model_dump(mode="json")}
+    return codebook.model_dump(mode="json")
 
 
 class _InstalledCodebooks:

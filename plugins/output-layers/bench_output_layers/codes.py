@@ -59,7 +59,7 @@ class Ecoc(ScoringHead):
         self.reading = reading or NaiveReading()
         self.tokens, self.config, self.exact = tokens, codebook, exact
         self.length = code_length(codebook, tokens, bits, vocabulary or tokens)
-        walks, identity = isinstance(codebook, GrayWalkConfig), codebook.one_bit_per_token
+        walks, identity = type(codebook) is GrayWalkConfig, codebook.one_bit_per_token
         if group < 1 or (group > 1 and not walks):
             raise SuiteError(
                 f"a group of {group} codewords per token is not possible with `codes: {codebook.name}`: the others "
@@ -239,8 +239,8 @@ class Ecoc(ScoringHead):
         counts = self.counts.cpu()
         codes = codebook.codewords(counts, self.length, self._rng, vectors)
         codes = check_codewords(codes, codebook, self.length, self._names)
-        ordered = isinstance(codebook, GrayWalkConfig)
-        self.table.fill(codes, ranks(codes) if ordered else by_count(counts).argsort())
+        walks = type(codebook) is GrayWalkConfig
+        self.table.fill(codes, ranks(codes) if walks else by_count(counts).argsort())
         if self.groups is not None:
             self.groups.fill()
         if not self.exact:

@@ -28,6 +28,10 @@ def dense(tokens, bits):
     return DenseConfig().codewords(torch.ones(tokens), bits, RNG, None)
 
 
+def all_of(codes):
+    return measure(codes, torch.arange(len(codes)), nearest_distances(codes), None)
+
+
 def model(**codes):
     config = ECOCLMConfig.model_validate({"hidden": 4, "embedding": 4, "bits": 30, "codes": codes})
     info = TaskInfo([f"w{token}" for token in range(50)], [50 - token for token in range(50)])
@@ -36,19 +40,19 @@ def model(**codes):
     return lm
 
 
-@pytest.mark.parametrize("chunk", [1, 200, 2**22])
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_distances_are_to_the_nearest_other_codeword(monkeypatch, chunk):
-    monkeypatch.setattr(codebook_probe, "CHUNK_DISTANCES", chunk)
-    codes, rows = dense(40, 25), torch.tensor([3, 0, 39, 7])
+    monkeypatch.setattr(codebook_probe, "CHUNK_CODES", chunk)
+    codes = dense(40, 25)
     distances = (codes[:, None] != codes[None]).sum(2) + 1000 * torch.eye(40, dtype=torch.int64)
-    assert nearest_distances(codes, rows).equal(distances.amin(1)[rows])
+    assert nearest_distances(codes).equal(distances.amin(1))
 
 
 def test_an_identity_has_distance_two_and_all_directions():
-    numbers = measure(torch.eye(20, dtype=torch.uint8), torch.arange(20), None)
+    numbers = all_of(torch.eye(20, dtype=torch.uint8))
     assert numbers == {
-        "smallest distance": 2,
-        "mean distance": 2,
+        "smallest nearest distance": 2,
+        "mean nearest distance": 2,
         "corrected bits": 0,
         "rank": 19,
         "directions with 90 % of variance": 18,  # of 19 equal ones
@@ -59,7 +63,7 @@ def test_repeated_bits_add_no_direction_and_correct_errors():
     four = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=torch.uint8)
     codes = four.repeat(1, 7)
     assert spectrum(codes) == (2, 2)
-    assert measure(codes, torch.arange(4), None)["corrected bits"] == 3  # distance 7
+    assert all_of(codes)["corrected bits"] == 3  # distance 7
     assert spectrum(four[:, :1].repeat(1, 5)) == (1, 1)
     assert spectrum(four[:1]) == (0, 0)
 
@@ -105,8 +109,8 @@ def test_a_probe_measures_the_codebook_of_a_model(tmp_path):
         expected = {"all", "ranks 1 to 10", "ranks 11 to 30", "ranks 31 to 50"}
         assert bands == (expected if codes["kind"] == "dense" else expected - {"ranks 1 to 10"})
         assert "all: correlation with vectors" in finding.numbers
-        smallest = int(nearest_distances(lm.head.codebook, torch.arange(len(lm.head.coded))).min())
-        assert finding.numbers["all: smallest distance"] == smallest
+        smallest = int(nearest_distances(lm.head.codebook).min())
+        assert finding.numbers["all: smallest nearest distance"] == smallest
         assert finding.numbers["all: corrected bits"] == (smallest - 1) // 2
     plain = CodebookProbe(CodebookProbeConfig()).ask(model(kind="dense"), None, [])
     assert not any("vectors" in name for name in plain.numbers)

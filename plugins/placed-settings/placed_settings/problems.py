@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import isabstract
 from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
@@ -148,6 +149,7 @@ def _inner_mappings(
         ]
         shape = list if get_origin(field_info.annotation) in (list, tuple) else Mapping
         is_nested = len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
+        is_nested = is_nested and not isabstract(kinds[0])  # a validator chooses the schema
         if is_nested and name in wrong and isinstance(data.get(name), shape):
             nested.append((name, kinds[0]))
     return nested

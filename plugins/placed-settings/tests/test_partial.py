@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Literal, Self
 
 import pytest
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from bench_core.config import Settings
 from bench_core.suites.yaml_source import parse
@@ -34,10 +35,23 @@ class Piece(Settings):
     merges: PositiveInt = 100
 
 
+class Shape(Settings):
+    @abstractmethod
+    def area(self) -> int: ...
+
+
+class Square(Shape):
+    side: PositiveInt = 1
+
+    def area(self) -> int:
+        return self.side**2
+
+
 class Whole(Settings):
     size: PositiveInt = 1
     share: float = Field(0.5, ge=0, le=1)
     name: str
+    shape: Annotated[Shape, BeforeValidator(Square.model_validate)] = Square()
     inner: Inner = Inner()
     several: tuple[Inner, ...] = ()
     unit: Annotated[Word | Piece, Field(discriminator="kind")] = Word(kind="word")
@@ -110,6 +124,7 @@ def test_every_validator_of_the_whole_is_heard_and_those_that_need_what_is_inval
         ("{name: x, unit: {kind: peice}}", ["1:18: 'unit': unknown value 'peice'. Did you mean 'piece'?"]),
         ("{name: x, either: b}", ["1:11: 'either' must be a whole number or a list (found 'b')."]),
         ("{name: x, either: [1, b]}", ["1:30: an entry of 'either' must be a whole number (found 'b')."]),
+        ("{name: x, shape: {side: a}}", ["1:26: 'side' must be a whole number (found 'a')."]),
         ("{name: x, share: 2}", ["1:18: 'share' must be at most 1 (found 2)."]),
         ("{name: x, share: .inf}", ["1:18: 'share' must be a finite number"]),
         ("3", ["1:1: 'whole' must be a mapping (found 3)."]),
