@@ -27,6 +27,7 @@ from bench_output_layers.plugin import (
     VectorCodebookConfig,
 )
 from bench_output_layers.random_codes import hashed, projections, repaired
+from bench_output_layers.vectors import read
 
 RNG = Rng(11)
 
@@ -432,6 +433,18 @@ def test_equal_rows_are_found_in_every_place():
         wrong = codes.clone()
         wrong[second] = wrong[first]
         assert equal_rows(pack(wrong)) == [first, second]
+
+
+def test_a_bit_is_constant_whether_it_is_always_0_or_1():
+    codes = torch.tensor([[0, 1, 0, 1], [0, 1, 1, 0]], dtype=torch.uint8)
+    assert constant_columns(codes) == [0, 1]
+    assert constant_columns(codes[:1]) == []
+
+
+def test_codes_of_a_hybrid_are_hashed_from_the_vectors_of_the_same_tokens(place):
+    made = layer("hybrid-hashed", place, 40, 30)
+    vectors = read(place / "vectors.txt", info(40).vocabulary).of(made.coded)
+    assert made.codebook.equal(HashedConfig().codewords(made.counts[made.coded], 30, RNG, vectors))
 
 
 def test_ties_go_to_the_most_frequent_token(place):

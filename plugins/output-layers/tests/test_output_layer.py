@@ -499,6 +499,15 @@ def test_tokens_have_biases_where_they_are_trained_exactly(group):
     assert Ecoc(5, 11, None, IdentityConfig(), exact=True).token_bias is None  # its bits have biases
 
 
+def test_bits_are_a_bound_however_large_the_biases_of_tokens_are():
+    exact = Ecoc(5, 8, 3, gray("random"), exact=True, gain=1)
+    exact.setup(info(8), RNG)
+    exact.token_bias.data += 1 + torch.rand(8)  # all codes are tokens, so the bound is tight
+    hidden, rows = torch.randn(1, 8, 5), batch_of(range(8))
+    bound, sure = (exact.score(hidden, rows, State(), by)[0] for by in ("bits", "exact"))
+    assert (bound <= sure + 1e-9).all()
+
+
 @pytest.mark.parametrize("call", ["best", "nearest", "bit_errors"])
 def test_logits_that_are_not_numbers_are_named_rather_than_ranked(call):
     made = layer()
