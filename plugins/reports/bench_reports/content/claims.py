@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from bench_reports.statistics.claim_tests import ClaimTest, Quantified
     from bench_reports.statistics.estimate import Measured
 
-MIN_SEEDS = 3  #: seeds needed for a verdict that generalizes to other trainings
+MIN_SEEDS = 3  #: seeds needed for a verdict that generalizes to other training runs
 MIN_TESTED_TRAININGS = (
-    2  #: trainings in which a condition on every training must be tested, if there are three or more
+    2  #: training runs in which a condition on every run must be tested, if there are three runs or more
 )
 MAX_LISTED = 3
 
@@ -150,12 +150,12 @@ def _test(evidence: Evidence, term: Term, measurements: Mapping[Query, Measured]
 
 
 def _trainings(quantified: Quantified) -> int:
-    """Return the number of trainings that a quantified condition covers: all, if it was tested in several."""
+    """Return the number of training runs that a quantified condition covers: all, if it was tested in several."""
     return quantified.trainings if quantified.tested >= MIN_TESTED_TRAININGS else max(1, quantified.tested)
 
 
 def _training_counts(test: ClaimTest) -> Iterator[str]:
-    """Yield the number of trainings in which conditions on every training were tested."""
+    """Yield the number of training runs in which conditions on every training run were tested."""
     by_number = by_key(((each.tested, each.trainings), each.condition) for each in test.quantified)
     for (tested, trainings), conditions in by_number.items():
         which = f": {'; '.join(conditions[:MAX_LISTED])}" if len(by_number) > 1 else ""
@@ -246,7 +246,7 @@ def _resolve_query(query: Query, made: Sequence[ChosenCombination]) -> Query | s
 
 
 def _several(cells: Sequence[CellResult], query: Query) -> str:
-    """Return why a query is ambiguous, empty if it is not; cells that share a measurement count as one."""
+    """Return why a query is ambiguous; empty if it is not. Cells that share a measurement count as one cell."""
     for seed in {seed_of(cell) for cell in cells}:
         same = [cell for cell in cells if seed_of(cell) == seed]
         measured = {cell.artifacts.get(f"measure/{query.metric}") for cell in same if cell.artifacts}

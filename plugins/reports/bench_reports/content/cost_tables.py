@@ -108,7 +108,7 @@ def by_kind(stages: Stages) -> list[list[str]]:
 
 
 def dearest(stages: Stages) -> list[list[str]]:
-    """Return the stages that took longest, headings first; all numbers of a column have the same digits."""
+    """Return the stages that took longest, headings first; the numbers in a column have equally many decimals."""
     longest = sorted(stages, key=lambda stage: -(number(stage.get("seconds")) or 0.0))[:MAX_LISTED_STAGES]
     columns = [_format_column([stage.get(name, "") for stage in longest], name in TEXTS) for name in LISTED]
     return [[*LISTED.values()], *map(list, zip(*columns, strict=True))]

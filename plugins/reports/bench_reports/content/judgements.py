@@ -48,7 +48,7 @@ class ClaimValue:
     fixed: bool = False  # whether it belongs to a fixed system without seeds, such as recorded outputs
 
     def of(self, seeds: Collection[int]) -> Collection[int]:
-        """Return the seeds to compare with these seeds: all its own for a fixed system."""
+        """Return the seeds to compare with `seeds`; for a fixed system, all seeds that it has."""
         return self.numbers if self.fixed else seeds
 
     def over(self, seeds: Iterable[int]) -> list[float]:

@@ -153,7 +153,7 @@ def _errors(run: Run, grid: Grid) -> str:
 
 
 def _apart(run: Run, grid: Grid) -> Iterable[str]:
-    """Yield the notes on numbers without interval, whose trainings differ qualitatively, and these by seed."""
+    """Yield the notes on numbers without interval, whose training runs differ in kind, with each number by seed."""
     labels, texts = TableLabels.of(run, grid.table), []
     for row, entries in zip(grid.rows, grid.entries, strict=True):
         for column, entry in zip(grid.columns, entries, strict=True):

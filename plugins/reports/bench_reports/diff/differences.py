@@ -107,7 +107,7 @@ def with_examples(
 
 
 def _default_metric(evidence: Mapping[str, ExampleEvidence]) -> str:
-    """Return the first metric of outputs with a direction, or the first metric of outputs, or the first metric."""
+    """Return the first output metric with a direction; without one, the first output metric, or else the first."""
     of_likelihoods = {name: bool(each.contrast.number.kind) for name, each in evidence.items()}
     return min(evidence, key=lambda name: (of_likelihoods[name], not evidence[name].metric.better), default="")
 

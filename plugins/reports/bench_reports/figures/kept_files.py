@@ -78,7 +78,7 @@ class KeptFile(Generic[T]):
             self.write(run.folder / self.file, self.make_records(run, store))
 
     def merge(self, runs: Sequence[Run], merged: Run) -> None:
-        """Write the records of a merged run: those of the same artifacts in the runs that were merged."""
+        """Write the records of a merged run, copied from the runs that were merged where artifacts are the same."""
         if not any((run.folder / self.file).exists() for run in runs):
             return
         known: dict[Any, T] = {}

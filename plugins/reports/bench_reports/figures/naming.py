@@ -41,7 +41,7 @@ def plain(text: str, inches: float, letter: float = LETTER) -> str:
 
 
 def distinct(names: Sequence[str], inches: float, letter: float = LETTER) -> list[str]:
-    """Return names as `plain` does, truncated where they stay distinct: at the end, else elsewhere, else numbered."""
+    """Return names as `plain` does, kept distinct by truncating them at the end or elsewhere, or by numbers."""
     shown, most = [_sanitize(name) for name in names], _letters(inches, letter)
     long = [name for name in shown if len(name) > most]
     alike = takewhile(lambda letters: len({*letters}) == 1, zip(*long, strict=False))

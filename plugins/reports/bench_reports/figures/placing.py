@@ -1,4 +1,4 @@
-"""Places of names next to what they name: at the ends of lines, or at points, without overlaps."""
+"""Find places for names at the ends of lines, or next to points, without overlaps."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _neighbours(points: Sequence[Position], index: int, reach: float) -> int:
 
 
 def _around(point: Position, size: Position, radius: float) -> list[Box]:
-    """Return the places of a name around its point, best first: the nearest, then some a little farther away."""
+    """Return the places of a name around its point, best first: the nearest, then places slightly farther away."""
     (x, y), (width, height) = point, size
     boxes = []
     for far in (1.0, 2.2):

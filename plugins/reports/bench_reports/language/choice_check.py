@@ -1,4 +1,4 @@
-"""Check `choose:`: choices can be made, and tables can show them."""
+"""Check `choose:`: whether choices can be made, and whether tables can show them."""
 
 from bench_core.model import Scorer
 from bench_core.registry import suggestion
@@ -69,7 +69,7 @@ def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None
 
 
 def check_chosen(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report unknown choices, and choices on another axis than that in `where`."""
+    """Report unknown choices, and choices on a different axis than `where` names."""
     known, note = {choice.id: choice for choice in language(names.suite).choose}, names.problems.add
     named = table.chosen
     alone = chosen_alone(names.source.data["tables"][keys[1]].get("where"))

@@ -1,4 +1,4 @@
-"""Check `claims:`: every value exists, and every claim can be tested."""
+"""Check `claims:`: whether every value exists, and whether every claim can be tested."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -90,7 +90,7 @@ class _Claims:
         return metric not in TRAINING_COSTS and (config is None or config.is_count())
 
     def _quantifiers(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
-        """Yield a problem for each quantifier over a single training, or over values of different trainings."""
+        """Yield a problem for each quantifier over a single training run, or over values of different runs."""
         for quantifier in term.walk():
             if quantifier.operation == QUANTIFIER:
                 queries = dict.fromkeys(part.query for part in quantifier.walk() if part.query)
@@ -108,7 +108,7 @@ class _Claims:
                     yield from self._one_training(quantifier, cells[first])
 
     def _one_training(self, term: Term, cell: Mapping[str, str]) -> Iterator[str]:
-        """Yield a problem if a model has a single training, apart from those that a profile or `--seeds` excludes."""
+        """Yield a problem if a model is untrained, or has one seed that neither a profile nor `--seeds` set."""
         suite, model = self.names.suite, cell["model"]
         entry = suite.models[model].at(cell["task"])
         if not entry.training.trains:
@@ -237,7 +237,7 @@ class _Claims:
 
 
 def _unlike(ours: Sequence[str], theirs: Sequence[str]) -> str:
-    """Return the names in which two trainings differ."""
+    """Return the names in which two training runs differ."""
     pairs = zip(TRAINING_AXES, ours, theirs, strict=True)
     return "; ".join(f"{axis} {name!r} and {other!r}" for axis, name, other in pairs if name != other)
 

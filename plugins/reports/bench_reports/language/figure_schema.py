@@ -97,7 +97,7 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _of_its_x(self) -> Figure:
-        """Check keys that depend on the x of a line or of bars."""
+        """Check the keys that depend on what a line or bars have on x."""
         if self.kind == "bar" and not self.place:
             raise ValueError(f"the x of bars must be an axis or a setting, such as `decoder.width`, not {self.x!r}")
         if isinstance(self.bins, tuple) and (not self.bins or [*self.bins] != sorted({*self.bins})):
@@ -160,7 +160,7 @@ class Figure(Strict):
 
     @property
     def place(self) -> AxisOrSetting | None:
-        """Return the axis or setting on x of a line or of bars, if it is one."""
+        """Return the axis or setting that a line or bars have on x; None if x is neither."""
         return side_of(self.x) if self.kind in ("line", "bar") and self.x not in LENGTHS else None
 
     @property
@@ -184,7 +184,7 @@ class Figure(Strict):
 
     @property
     def scales(self) -> Scales:
-        """Return the scale of each axis; a single word is for the value axis, or both axes of a scatter plot."""
+        """Return the scale of each axis; a single word sets the value axis, or both axes of a scatter plot."""
         if isinstance(self.scale, Scales):
             return self.scale
         on_x, on_y = self.kind in ("histogram", "box", "scatter", "survival"), self.kind in ("line", "bar", "scatter")
@@ -196,7 +196,7 @@ class Figure(Strict):
         return WIDTHS[self.width] if isinstance(self.width, str) else self.width
 
     def label_of(self, name: str) -> str:
-        """Return the label of a name; the name itself without one."""
+        """Return the label of a name, or the name itself if it has no label."""
         return self.labels.get(name, name)
 
     def covers(self, cell: Mapping[str, Any]) -> bool:

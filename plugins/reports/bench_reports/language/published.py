@@ -15,7 +15,7 @@ from placed_settings import Located, Problems
 
 
 class PublishedModel(BaseModel):
-    """A mapping in a file; unknown keys are errors."""
+    """A mapping in a file of published numbers; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -25,11 +25,11 @@ class Value(PublishedModel):
 
     mean: int | float | bool | str | list[int | float | bool | str]
     std: float | None = None
-    runs: PositiveInt | None = None  #: number of trainings, if it differs from that of the table
+    runs: PositiveInt | None = None  #: number of training runs, if it differs from the table's `runs`
 
 
 class Tolerance(PublishedModel):
-    """The largest difference between numbers that are equal for all practical purposes."""
+    """The largest difference at which numbers count as equal for all practical purposes."""
 
     within: NonNegativeFloat  #: in the unit of the numbers
     why: str = Field(min_length=1)  #: the reason for this tolerance
@@ -46,7 +46,7 @@ class Published(PublishedModel):
     direction: dict[str, Literal["up", "down"]] = {}  #: the better direction of a column
     corpus: str = ""  #: the corpus behind the numbers
     note: str = ""
-    runs: PositiveInt | None = None  #: number of trainings behind each mean
+    runs: PositiveInt | None = None  #: number of training runs behind each mean
     examples: PositiveInt | None = None  #: size of its test set, if it is known and differs from ours
     tolerance: Tolerance | dict[str, Tolerance] | None = None  #: for all numbers, or by column
     rows: dict[str, dict[str, Value]]
@@ -105,7 +105,7 @@ def _read(path: Path, text: str) -> tuple[Located, PublishedFile]:
 
 
 def number(value: Any) -> float | None:
-    """Return a published mean as a number, or None if it is not one."""
+    """Return a published mean as a number, or None if it is not numeric."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 

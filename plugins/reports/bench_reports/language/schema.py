@@ -1,4 +1,4 @@
-"""The schema of `choose:`, `tables:` and `claims:`, and of all sections that reports are made of."""
+"""The schema of `choose:`, `tables:` and `claims:`, and of all sections that define a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: a list of runs as HTML, and the compressed data of each run, which scripts unpack on demand."""
+"""The page of `bench view`: a list of runs as HTML, and compressed data, which scripts unpack on demand."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
