@@ -269,7 +269,7 @@ def claims(study: Study) -> Iterator[Row]:
 
 
 def conclusions(study: Study) -> Iterator[Row]:
-    """What one, three or ten seeds can show: % `holds` for `a > b`, by the true difference in standard deviations of trainings (spread 3; S = 1: in this training)."""
+    """What one, three or ten seeds can show: % `holds` for `a > b`, by the true difference in standard deviations over training runs (spread 3; S = 1: in this training run)."""
     claim = Boundary("a > b", (0, 0))
     for apart in (0.0, 0.5, 1.0, 2.0, 4.0):
         found = {}

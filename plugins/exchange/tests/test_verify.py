@@ -189,7 +189,7 @@ def test_a_run_and_its_report_hold_and_say_what_was_not_checked(verify):
     text = verify(RUN, REPORT, code=0, store="elsewhere").partition("not checked:")[2]
     assert "runs/run: there is no store at elsewhere" in text
     for name in ("distributions", "lengths", "by_length"):
-        assert f"runs/run/{name}.jsonl: the store is not here" in text
+        assert f"runs/run/{name}.jsonl: the store is not available" in text
     shutil.rmtree("runs")
     text = verify(REPORT, code=0).partition("not checked:")[2]
     assert (
@@ -470,8 +470,8 @@ ATTACKS = {
     stages_of_other_inputs: r"store/decode/[0-9a-f]{64}: runs/run does not record that it depends on \$SMALL",
     decoding_of_other_inputs_elsewhere: "run.json: a sample of words/one/argmax/test, seed 0: example ",
     value_of_no_inputs: "words/one/argmax/test, seed 0: nats: value is 0.5 but [0-9.]+ in the store",
-    other_distribution: r"distributions.jsonl: words/one/argmax/test, seed 0: ended: its values are not those in the store",
-    other_lengths: r"lengths.jsonl: words/one/argmax/test, seed 0: lengths: its values are not those in the store",
+    other_distribution: r"distributions.jsonl: words/one/argmax/test, seed 0: ended: its values differ from those in the store",
+    other_lengths: r"lengths.jsonl: words/one/argmax/test, seed 0: lengths: its values differ from those in the store",
     other_scores_by_length: r"by_length.jsonl: words/one/argmax/test, seed 0: ended by reference.tokens, 3: its values are not",
     other_data: "run.json: vocabulary of task 'words' is 33278, which differs from the store",
     other_parameters: "run.json: parameters of model 'one' is 7, which differs from the store",

@@ -197,7 +197,7 @@ def collect(parts: Iterable[NamedPart]) -> Citations:
         settings = config.model_dump(mode="json")
         distribution = next(part.distribution for part in parts_of(kind).values() if part.config is type(config))
         references = of_part(type(config), settings)
-        collected.add(user if references else f"{user}: {distribution} provides none", references)
+        collected.add(user if references else f"{user}: {distribution} provides no reference", references)
         for inner in configs_inside(config):
             collected.add(f"{inner.name} in {user}", of_part(type(inner), inner.model_dump(mode="json")))
         corpus = settings.get("corpus") if kind == "task" else None

@@ -265,7 +265,7 @@ def test_epochs_are_counted_by_updates_between_their_ends_too(tmp_path):
 
 def test_a_history_that_does_not_tell_is_named_with_what_it_does_tell(tmp_path):
     run = curves(tmp_path, [trained("rnn", 0, [(10, 1, 4.0)])], y="los")
-    assert the_picture(run).empty == "no training of this run records 'los'. Did you mean 'loss'?"
+    assert the_picture(run).empty == "no training history of this run contains 'los'. Did you mean 'loss'?"
 
 
 def test_the_band_of_a_perplexity_while_training_is_that_of_its_logarithm(tmp_path):

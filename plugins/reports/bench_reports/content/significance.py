@@ -115,7 +115,7 @@ def is_untrained(run: Run, cells: Iterable[CellResult]) -> bool:
 
 def _over(seeds: set[int], exchanges: int, trained: bool) -> str:
     if exchanges:
-        alone = "" if not seeds or not trained else "; these trainings only" if seeds != {1} else "; single seed"
+        alone = "" if not seeds or not trained else "; these training runs only" if seeds != {1} else "; single seed"
         return f"paired permutation test, {exchanges:,} permutations of examples{alone}"
     if not seeds:
         return "paired test over examples"

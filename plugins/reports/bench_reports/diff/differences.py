@@ -264,7 +264,7 @@ def _footnotes(result: CellDifference, draws: int) -> list[str]:
         alone = "examples"
         if result.is_trained:
             alone += " only (single seed: training variance unknown)"
-        of_these = ", these trainings only" if result.is_trained else ""
+        of_these = ", these training runs only" if result.is_trained else ""
         of_others = any(not contrast.estimate.of_these_trainings for contrast in tested if contrast.estimate)
         over = "examples and seeds" if of_others else alone
         notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 if the interval excludes no difference.")
@@ -274,7 +274,7 @@ def _footnotes(result: CellDifference, draws: int) -> list[str]:
         notes.append(f"Minimum detectable difference (80 % power): {', '.join(least)}.")
     if result.permutations:
         at_once = ", jointly for all seeds" if several else ""
-        at_once += "; these trainings only" if several and result.is_trained else ""
+        at_once += "; these training runs only" if several and result.is_trained else ""
         notes.append(f"Paired permutation test: {draws:,} permutations of examples between A and B{at_once}.")
     if result.wins:
         notes.append(

@@ -95,7 +95,7 @@ def variation(picture: Picture, trained: bool) -> str:
     seeds = {row.seeds for row in rows if row.seeds}
     if max(seeds) < 2:
         if drawn:
-            return f"One seed: {shown} are 95 % intervals over examples{', for this training only' * trained}."
+            return f"One seed: {shown} are 95 % intervals over examples{', for this training run only' * trained}."
         return f"One seed: no {shown}, because the variation over seeds is unknown."
     counted = " to ".join(f"{number:,}" for number in sorted({min(seeds), max(seeds)}))
     if picture.figure.spread == "none" or not drawn:

@@ -228,7 +228,7 @@ def check_unique_seeds(cells: Sequence[CellResult]) -> Sequence[CellResult]:
     for result in cells:
         other = seen.setdefault(seed_of(result), result)
         if other is not result:
-            raise SuiteError(f"{cell_name(other.cell)} and {cell_name(result.cell)} have the same place.")
+            raise SuiteError(f"{cell_name(other.cell)} and {cell_name(result.cell)} share a place. Select only one.")
     return cells
 
 

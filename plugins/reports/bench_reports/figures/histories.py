@@ -27,7 +27,7 @@ def history_picture(data: FigureData) -> Picture:
     )
     if keys and figure.y not in keys:
         known = [key for key in keys if key not in ("step", "epoch", "best")]
-        raise SuiteError(f"no training of this run records {figure.y!r}. {suggestion(figure.y, known)}")
+        raise SuiteError(f"no training history of this run contains {figure.y!r}. {suggestion(figure.y, known)}")
     series, groups = [], []
     for (panel, names), group in histories.items():
         if curves := [*_curves(data, group)]:

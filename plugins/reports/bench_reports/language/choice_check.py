@@ -102,9 +102,9 @@ def check_where_choices(names: Names, keys: list[str | int], table: Table) -> No
     for number, choice in enumerate(choices):
         clashing = [other.id for other in choices[:number] if other.axis == choice.axis]
         if clashing:
-            text = f"choices {clashing[0]!r} and {choice.id!r} are both among {choice.axis}s"
+            text = f"choices {clashing[0]!r} and {choice.id!r} both select {choice.axis}s"
             names.problems.add(
-                [*keys, "chosen"], f"{text}. A table can show one choice of models and one of decoders."
+                [*keys, "chosen"], f"{text}. A table can show one choice of models and one choice of decoders."
             )
         ours = names_in_table(names, table, choice.axis)
         for name in table.where.get(choice.axis, ()):

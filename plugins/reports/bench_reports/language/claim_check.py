@@ -100,9 +100,9 @@ class _Claims:
                 other = next((query for query in trainings if trainings[query] != trainings[first or query]), None)
                 if first and other:
                     yield (
-                        f"{QUANTIFIER} compares values of the same weights, but {first} and {other} are of different "
-                        f"trainings ({_unlike(trainings[first], trainings[other])}). "
-                        "Leave it out to compare across trainings."
+                        f"{QUANTIFIER} compares values of the same weights, but {first} and {other} come from "
+                        f"different training runs ({_unlike(trainings[first], trainings[other])}). "
+                        f"To compare training runs, omit {QUANTIFIER}."
                     )
                 elif first:
                     yield from self._one_training(quantifier, cells[first])
@@ -112,9 +112,9 @@ class _Claims:
         suite, model = self.names.suite, cell["model"]
         entry = suite.models[model].at(cell["task"])
         if not entry.training.trains:
-            yield f"`{term}`: model {model!r} is not trained, so it has no trainings. Leave out {QUANTIFIER}."
+            yield f"`{term}`: model {model!r} is not trained, so it has no training runs. Omit {QUANTIFIER}."
         elif len(entry.config.seeds(suite.seeds)) < 2 and not self._fewer_seeds:
-            yield f"`{term}`: {QUANTIFIER} over a single training has no effect. Set `seeds: 3`, or leave it out."
+            yield f"`{term}`: {QUANTIFIER} over a single training run has no effect. Set `seeds: 3`, or omit it."
 
     @property
     def _fewer_seeds(self) -> bool:
@@ -202,7 +202,7 @@ class _Claims:
         """Return the problems of a name that no cell has."""
         grids, known = self.names.suite.grids, self.names.names(axis)
         if name.startswith("cost."):
-            return [f"no cost of a training is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]
+            return [f"no training cost is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]
         if axis == "model" and name in grids:
             combination = next(iter(grids[name].combinations), name)
             return [f"model {name!r} is a grid. Name one of its combinations, such as {combination!r}."]

@@ -134,7 +134,7 @@ class _Reader:
         return self._wrong(node, "a comparison", bound)
 
     def _quantifier(self, node: ast.Call, bound: Bound) -> Term:
-        """Read a condition that must hold in every training."""
+        """Read a condition that must hold in every training run."""
         if len(node.args) != 1 or node.keywords:
             self._note(f"{_excerpt(node)}: {QUANTIFIER} takes one condition, such as a comparison.")
             return self._term(QUANTIFIER, (), node)
@@ -144,7 +144,7 @@ class _Reader:
         if QUANTIFIER in inside:
             self._note(f"{_excerpt(node)}: {QUANTIFIER} cannot be nested. Write one around the whole condition.")
         elif "v" not in inside and len(self.problems) == before:
-            self._note(f"{_excerpt(node)}: the condition contains no value of a training.")
+            self._note(f"{_excerpt(node)}: the condition contains no measured value, `v(...)`.")
         return self._term(QUANTIFIER, [condition], node)
 
     def number(self, node: ast.expr, bound: Bound) -> Term:

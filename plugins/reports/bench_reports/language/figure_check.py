@@ -94,7 +94,7 @@ def _check_setting(
         if MISSING in values:
             text = [*sides][values.index(MISSING)]
             key = next(key for key in ("x", "y", "panels", "by") if text in getattr(figure, key))
-            way = f"Set one, say `at: {{{name}: VALUE}}`" if figure.place and key == "x" else "Set one"
+            way = f"Set one, such as `at: {{{name}: VALUE}}`" if figure.place and key == "x" else "Set one"
             problem = f"{axis} {name!r} has no value for {sides[text].setting!r}. {way}, or select others by `where`."
             names.problems.add([*keys, key], problem)
             return False
