@@ -171,7 +171,7 @@ class Data(Settings):
         return {**known, **self.tests}
 
     def only(self, *splits: str) -> Self:
-        """Return only the origins of some splits."""
+        """Return the data restricted to the given splits."""
         left_out = {name: None for name in SPLITS if name not in splits}
         tests = {name: origin for name, origin in self.tests.items() if name in splits}
         return self.model_copy(update={**left_out, "tests": tests})

@@ -113,7 +113,7 @@ class RecordedConfig(ModelConfig):
         if split not in self.by_split:
             known = ", ".join(map(repr, self.by_split))
             raise DataError(
-                f"no outputs are recorded for the split {split!r}, only for {known}. Add their file to `outputs`, as "
+                f"no outputs are recorded for the split {split!r}, only for {known}. Add its file to `outputs`, as "
                 f"`{{{split}: FILE}}`, or skip the split for this model."
             )
         files = self.by_split[split]
@@ -138,7 +138,7 @@ class ReferencesConfig(TaskConfig):
     name, target = "references", "bench_recorded.references:RecordedReferences"
     inspector = "bench_recorded.inspecting:inspect_references"
 
-    references: list[Path] = Field(min_length=1)  #: one file per reference of an example, of equal numbers of lines
+    references: list[Path] = Field(min_length=1)  #: one file per reference of an example, all with equally many lines
     sources: Path | None = None  #: a file with the sources, for samples in reports
     lang: str | None = None  #: ISO 639 code of the language, used by metrics to choose tokenizers
     tokens: bool = False  #: whether texts are tokenized, with spaces between tokens

@@ -37,7 +37,7 @@ RESERVED_FIELDS = {
     "echo", "logprobs", "max_tokens", "messages", "model", "n", "prompt", "seed", "stop", "stream", "temperature",
     "top_k", "top_p",
 }  # fmt: skip
-REMOVABLE = {"logprobs", "max_tokens", "seed", "temperature"}  #: by null in `more`, which may also set `logprobs`
+REMOVABLE = {"logprobs", "max_tokens", "seed", "temperature"}  #: fields that `more: {FIELD: null}` removes
 
 
 class Served(TextGenerator):
@@ -151,7 +151,7 @@ class RequestConfig(DecoderConfig):
         if reserved := sorted({*self.more} & RESERVED_FIELDS - settable):
             raise ValueError(f"`more` cannot set {', '.join(reserved)}, which other settings determine")
         if self.n > 1 and not self.temperature:
-            raise ValueError("at temperature 0 all samples are equal. Set `n: 1`, or a temperature")
+            raise ValueError("at temperature 0 all samples are equal. Set `n: 1`, or a `temperature` above 0")
         return self
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:

@@ -658,7 +658,7 @@ def test_a_target_is_scored_by_its_own_tokens(choice, prompt, target, wanted):
     ],
 )
 def test_lost_parts_of_characters_excuse_no_other_tokens(tokens):
-    with pytest.raises(replies.ServerError, match="no token of the server begins where the target does"):
+    with pytest.raises(replies.ServerError, match="no server token begins at the start of the target"):
         score_of(echoed(["<s>", *tokens], text="HELLO é"), "", "HELLO é")
 
 
@@ -676,14 +676,14 @@ def test_an_end_is_scored_where_it_is_one_token():
         choice = echoed(["a", " b", end], [None, -1, -2], "a b</s>")
         found = score_of(choice, "a", " b", "</s>")
         assert (found.log_prob, found.tokens, found.stop) == (-3, 2, True)
-    with pytest.raises(replies.ServerError, match=r"does not read `end` \(.*as one token"):
+    with pytest.raises(replies.ServerError, match=r"`end` \(.*is not a single token of the server"):
         score_of(echoed(["a", " b", "</", "s>"]), "a", " b", "</s>")
 
 
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (echoed(["ab", "c"]), "no token of the server begins where the target does"),
+        (echoed(["ab", "c"]), "no server token begins at the start of the target"),
         (echoed(["abc"], [-1]), "no token of the server begins"),
         (echoed(["a", " bc"], text="abc"), "no token of the server begins"),
         (echoed(["\ufffd", "\ufffd"], text="abc"), "no token of the server begins"),
@@ -694,9 +694,9 @@ def test_an_end_is_scored_where_it_is_one_token():
         ({"text": "abc", "logprobs": None}, "no log-probabilities"),
         (echoed(["a", "b", "c"], [None, -1]), "does not list"),
         (echoed(["a", 5, "c"], text="abc"), "does not list"),
-        (echoed(["a", "b", "c"], [None, 0.5, -1]), "the log-probability of 'b' is given as 0.5"),
-        (echoed(["a", "b", "c"], [None, "no", -1]), "is given as 'no'"),
-        (echoed(["a", "b", "c"], [None, float("nan"), -1]), "is given as nan"),
+        (echoed(["a", "b", "c"], [None, 0.5, -1]), "'b' has the invalid log-probability 0.5"),
+        (echoed(["a", "b", "c"], [None, "no", -1]), "has the invalid log-probability 'no'"),
+        (echoed(["a", "b", "c"], [None, float("nan"), -1]), "has the invalid log-probability nan"),
         (echoed(["a", "b", "c"], [None, None, -1]), "no log-probability of 'b', because nothing precedes it"),
         (echoed(["a", "b", "c"], [None, -1, None]), "omits the log-probability of 'c' but not others"),
         (echoed(["b", "c"], text="bc"), "echoes 2 of the 3 characters .* exceeds the context length"),

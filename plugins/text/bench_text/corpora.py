@@ -139,7 +139,7 @@ def present(name: str, data: Path) -> bool:
 
 
 def verify(name: str, data: Path) -> list[Path]:
-    """Return the files of a known corpus; raise DataError listing all that are missing or have another digest."""
+    """Return the files of a known corpus; raise DataError listing all that are missing or have a different digest."""
     entry = corpus(name)
     paths = locate(name, entry.files, data)
     wrong = [path.name for path in paths if entry.files[path.name].sha256 not in (None, digest(path))]

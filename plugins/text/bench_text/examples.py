@@ -1,4 +1,4 @@
-"""Examples of a task, as yielded by its author's code and as tokens."""
+"""Examples of a task: as its author's code yields them, and as tokens."""
 
 from __future__ import annotations
 

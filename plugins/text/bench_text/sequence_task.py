@@ -346,5 +346,5 @@ class SequenceTask(TokenizedTask):
                 text, separator = cut(example.target, rest, self.target_tokenizer.kind)
             elif is_spaced:
                 separator = ""
-            default = [rest] if Purpose.SCORE in example.purposes else []  # no reference without a target
+            default = [rest] if Purpose.SCORE in example.purposes else []  # without a target, there is no reference
             yield Asked(example.id or 0, [*example.references] or default, text, separator)

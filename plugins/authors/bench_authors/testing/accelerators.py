@@ -70,7 +70,7 @@ def it_is_set_up_on_an_accelerator(case: Case) -> None:
 
 @catches(*mutants.WAITING)
 def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
-    """Check that loss and gradient do not wait, except where `waits_for_device` declares the reason."""
+    """Check that loss and gradient do not wait for the device, unless `waits_for_device` declares the reason."""
     with simulated_gpu(), torch.enable_grad():
         there = moved(case, "cuda")
         there.model.train()
@@ -81,8 +81,8 @@ def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
                 _backward(loss)
         waits = [str(wait) for wait in undeclared(recorded)]
         assert not waits, (
-            f"an update waits {len(waits)} times for the accelerator, first at {waits[0]}. Compute it from "
-            "`batch.on_host`, or declare the reason by `waits_for_device`"
+            f"an update waits {len(waits)} times for the accelerator, first at {waits[0]}. Compute the "
+            "value from `batch.on_host`, or declare the reason with `waits_for_device`"
         )
 
 

@@ -136,7 +136,7 @@ class TaskCase:
         size: Size = SIZE,
         windows: Set[Purpose] = frozenset(),
     ) -> Self:
-        """Prepare the task from the corpora in `data` in `folder`, which must exist without files of the same names.
+        """Prepare the task in `folder`, which must exist without files of the same names, from the corpora in `data`.
 
         Purposes with a batch that `continues` belong to `windows` automatically.
         """
