@@ -125,7 +125,7 @@ class TaskCase:
     folder: Path  # prepared data
     size: Size = SIZE  # batch size, 3 rows
     windows: Set[Purpose] = frozenset()  # purposes whose rows are windows of a stream, without beginning or end
-    rng: Rng = RNG  # for shuffling
+    rng: Rng = RNG  # used for shuffling
 
     @classmethod
     def of(

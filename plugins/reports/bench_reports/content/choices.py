@@ -93,7 +93,7 @@ def choices(run: Run) -> list[ChosenCombination]:
 
 
 def label(run: Run, chosen: ChosenCombination) -> str:
-    """Return the name of a grid, or of a model with its own decoder, with task and hardware if there are several."""
+    """Return the name of the grid or model of a choice, with its task and hardware if the run has several."""
     task = chosen.task if len(names_on(run, "task")) > 1 else ""
     hardware = chosen.hardware if len(names_on(run, "hardware")) > 1 else ""
     return join(chosen.model, task, hardware)

@@ -90,7 +90,7 @@ class GridEntry:
     #: Reads the measurements for tests on demand, as the bootstrap replicates of all numbers would fill the memory
     measure: Callable[[], tuple[Measured, ...]] = tuple
     untested: str = ""  # why it cannot be tested
-    keys: tuple[str, ...] = ()  # of the measurements, by seed
+    keys: tuple[str, ...] = ()  # measurement keys by seed
     sample: str = ""  # digest of the examples; empty if it differs between seeds
     best: bool = False  # significantly better than all others in its column
     p: float | None = None  # corrected p-value against the best number of the column or the baseline

@@ -28,7 +28,7 @@ from bench_reports.statistics.permutation import REPLICATES
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-FILE = "permutations.json"  # in the run folder
+FILE = "permutations.json"  # name of the file in a run folder
 PERMUTATIONS_PER_PAIR = 40  # permutations for each pair of rows, so that corrected p-values can be below 5 %
 
 
@@ -62,7 +62,7 @@ def write_permutations(folder: Path, results: Mapping[str, PermutationResult]) -
 
 
 def with_permutation_tests(run: Run, grid: Grid) -> Grid:
-    """Return a table with its permutation tests; unchanged but for a note if the run lacks some."""
+    """Return a table with its permutation tests or, if the run lacks any of them, with a note that says so."""
     stored = permutations(run)
     names = [pair_name(ours, theirs) for ours, theirs, _ in compared_entries(grid)]
     lacking = sum(name not in stored for name in names)

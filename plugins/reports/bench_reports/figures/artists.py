@@ -13,9 +13,9 @@ from bench_reports.figures.limits import Cuts, cuts_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_MARKS = 10  # on a line
-MAX_SURVIVAL_MARKS = 6  # on a survival curve
-GROUP_WIDTH = 0.8  # of the bars at a name, relative to the distance between names
+MAX_MARKS = 10  # marks on a line
+MAX_SURVIVAL_MARKS = 6  # marks on a survival curve
+GROUP_WIDTH = 0.8  # width of the bars at a name, relative to the distance between names
 HALO = 1.9  # points of white around an error bar, to set it off from a dark bar
 CUT: Mapping[str, Any] = {"marker": "+", "markersize": 7, "linestyle": "", "clip_on": False, "zorder": 3}
 

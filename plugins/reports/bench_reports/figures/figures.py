@@ -29,7 +29,7 @@ def cost_pictures(run: Run) -> list[Picture]:
 
 
 def _figures(run: Run) -> list[Figure]:
-    """Return the figures of a suite with its labels and those of metrics, where they have none of their own.
+    """Return the figures of a suite; names without labels in a figure get the labels of the suite or of metrics.
 
     Labels named `x` and `y` are taken from the figure alone.
     """

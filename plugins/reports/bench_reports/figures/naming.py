@@ -21,8 +21,8 @@ LETTER = 0.57 * TEXT / 72  #: inches of an average character of a label
 NARROW = 0.56 * SMALL / 72  #: inches of an average character of a legend or at a tick
 HANDLE, LEADING = 0.45, 0.148  #: inches in a legend: around a name, and of a line
 NAME_OFFSET = 4.0  # points from the end of a line to its name
-RIGHT_EDGE = 0.9  # of the width of an axis, beyond which a line ends at the right
-MAX_NAME_WIDTH = 0.34  # of the width of a figure, at lines
+RIGHT_EDGE = 0.9  # share of the width of an axis beyond which a line counts as ending at the right
+MAX_NAME_WIDTH = 0.34  # share of the width of a figure, for names of lines
 RADIUS = 3.2  # points of a mark and the space around it
 MAX_SHIFT = 1.5  # heights of a name, from the end of its line
 
@@ -138,8 +138,8 @@ def name_points(
 ) -> bool:  # fmt: skip
     """Write names next to points, and return True; if not all fit, write nothing and return False.
 
-    They avoid `ways`, such as lines between points and error bars. With `some`, they may overlap these if all then
-    have a place; otherwise only those with a place are written.
+    Names avoid `ways`, such as lines between points and error bars. With `some`, they may overlap `ways` if every
+    name then has a place; otherwise, only names that have a place are written.
     """
     axes.margins(x=0.1, y=0.1)
     canvas.draw_without_rendering()

@@ -32,7 +32,7 @@ class Box(NamedTuple):
 
 
 def spread_out(heights: Sequence[float], gap: float, low: float, high: float) -> list[float] | None:
-    """Return heights as near to those given as possible, in the same order, with a gap of at least `gap`.
+    """Return heights as near as possible to `heights`, in the same order, with gaps of at least `gap`.
 
     All are from `low` to `high`; None if there is no room. Heights that are too near to each other are moved apart
     around their mean, by least squares (pool adjacent violators).
@@ -56,7 +56,7 @@ def spread_out(heights: Sequence[float], gap: float, low: float, high: float) ->
 def beside_points(
     points: Sequence[Position], sizes: Sequence[Position], bounds: Box, radius: float, obstacles: Sequence[Box] = ()
 ) -> list[Position | None]:
-    """Return the lower left corner of each point's name, where it overlaps no other name, no point and no obstacle.
+    """Return the lower left corner of each point's name, so that it overlaps no other name, point or obstacle.
 
     `sizes` are widths and heights of the names, `radius` the radius of the marks. None for a name without a place.
     """

@@ -11,7 +11,7 @@ from bench_reports.figures.style import SMALL
 from bench_reports.figures.tick_text import FROM, TO, tick_text
 
 STEPS = [1, 2, 2.5, 5, 10]  #: between ticks, times powers of ten
-MIN_LOG_RATIO = 5.0  # of the ends of an axis with ticks at powers of ten
+MIN_LOG_RATIO = 5.0  # ratio of the ends of an axis from which on ticks are at powers of ten
 TICK_GAP = 3.0  #: points between the numbers of two ticks
 DIGIT, LINE = 0.64, 1.2  # relative to the font size: the width of a digit, the height of a line
 

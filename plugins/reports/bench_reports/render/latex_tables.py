@@ -14,11 +14,11 @@ from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.render.latex_text import LATEX, latex
 
-MAX_ROWS = 40  # per float; a longer table continues in others
-MAX_LINES = 55  # of rows and notes per float
+MAX_ROWS = 40  # rows per float; longer tables continue in further floats
+MAX_LINES = 55  # lines of rows and notes per float
 LINE = 100  # characters per line of a note
-NARROW = 8  # characters per line of a broken heading, at least
-NEGLIGIBLE = 0.01  # of the font size: shrinking by less is not reported
+NARROW = 8  # minimum characters per line of a broken heading
+NEGLIGIBLE = 0.01  # share of the font size: shrinking by less is not reported
 LINE_INCHES = 6.7  # inches of a line in a report
 INCH = 72.27  # points
 NEEDS = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."

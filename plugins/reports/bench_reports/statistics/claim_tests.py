@@ -29,7 +29,7 @@ class Quantified(NamedTuple):
 
 UNTESTED = ClaimPair(1.0, 1.0)  # for comparisons with a constant truth value, which show nothing
 
-ROUNDING = 1e-6  # of slopes, which are finite differences
+ROUNDING = 1e-6  # rounding error of slopes, which are finite differences
 MAX_EXPONENT = 709.0  # exp of more overflows
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bench_reports.statistics.tails import LEVEL, POWER, Array, VariancePart, detectable, p_above, reach, skewness_of
 
-ROUNDING = 1e-11  # of numbers: relative differences due to the order of summation
+ROUNDING = 1e-11  # relative differences of numbers due to the order of summation
 UNDERSTATED = 3.0  #: times 1 / sqrt(N): how much less skewed a sample is than its population, by simulation
 EVERYWHERE = (-inf, inf)
 
@@ -154,7 +154,7 @@ class Estimate:
 
     @property
     def _spreads(self) -> Sequence[tuple[float, float]]:
-        """Return the possible skewnesses of the part of the examples, among them 0, each with its variance."""
+        """Return the possible skewnesses of the examples' part, including 0, each with its variance."""
         variance = self.alone.variance + self.floor.variance
         return [(skewness, variance) for skewness in dict.fromkeys((0.0, self.skewness))]
 

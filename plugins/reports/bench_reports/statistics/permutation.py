@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bench_core.metric import Metric
 
 REPLICATES = 1_000
-MAX_EXCHANGES = 2**22  # per batch
-ROUNDING = 1e-9  # of scores, by which equal differences may seem to differ
+MAX_EXCHANGES = 2**22  # exchanged examples per batch
+ROUNDING = 1e-9  # relative error of scores, by which equal differences may seem to differ
 
 Parts: TypeAlias = Sequence[Any]
 

@@ -45,7 +45,7 @@ class PageEntry:
     cells: Sequence[CellResult] = ()  # in suite order
     metrics: Sequence[str] = ()  # in suite order
     samples: Sequence[Mapping[str, Any]] = ()
-    curves: Mapping[str, Curve] = field(default_factory=dict)  # by key prefix of the training
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # by key prefix of the training run
     published: Sequence[PublishedNumber] = ()
     reports: Sequence[ReportFiles] = ()
     problem: str = ""  # why it cannot be read
