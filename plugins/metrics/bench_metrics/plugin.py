@@ -56,7 +56,7 @@ class PerplexityConfig(MetricConfig):
     unit: Literal["token", "word"] = "token"  #: log-probabilities are divided by the number of tokens or of words
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted; None if they can, or need not be."""
+        """Return why words cannot be counted; None if they can be, or are not needed."""
         return _spaces_refusal(task, "set `unit: token`") if self.unit == "word" else None
 
 
@@ -196,7 +196,7 @@ class ChrfConfig(MetricConfig):
     eps_smoothing: bool = False  #: smooth by epsilon, and average over all orders, as the original script does
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted; None if they can, or need not be."""
+        """Return why words cannot be counted; None if they can be, or are not needed."""
         return _spaces_refusal(task, "set `word_order: 0`") if self.word_order else None
 
 
@@ -249,7 +249,7 @@ class NotesBleuConfig(MetricConfig):
     tokens: Literal["words", "characters"] = "words"  #: words are separated by whitespace
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted; None if they can, or need not be."""
+        """Return why words cannot be counted; None if they can be, or are not needed."""
         return _spaces_refusal(task, "set `tokens: characters`") if self.tokens == "words" else None
 
 

@@ -104,7 +104,7 @@ class MatchedOutputs:
             yield f"{path}: {count_of(len(empty), 'output')} {verb} empty, the first at line {empty[0]}."
         if self.examples is not None and len(records) > self.examples:
             more = len(records) - self.examples
-            yield f"{path}: {count_of(more, 'more output')} than {self.split!r} has examples, ignored."
+            yield f"{path}: {count_of(more, 'more output')} than {self.split!r} has examples; the rest is ignored."
         rising = [record.line for record in records if _rises([each.values.get("score") for each in record.outputs])]
         if rising:
             place = self.recording.file.place(rising[0])

@@ -164,7 +164,7 @@ def _mappings(outputs: Path | Mapping[str, SeedFiles]) -> list[Mapping[str, Any]
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the Config of the model of recorded outputs."""
+    """Return the Config of the model that returns recorded outputs."""
     return [RecordedConfig]
 
 

@@ -667,7 +667,7 @@ def test_lost_parts_of_many_characters_are_followed_without_trying_all_ways():
     text = "日本" * 500
     lost = ["\ufffd"] * 1500
     assert score_of(echoed(["a", *lost], text=f"a{text}é"), "a", f"{text}é").tokens == 1500
-    with pytest.raises(replies.ServerError, match="no token of the server begins"):
+    with pytest.raises(replies.ServerError, match="no server token begins"):
         score_of(echoed(["a", *lost], text=f"a{text}b"), "a", f"{text}b")
 
 
@@ -684,16 +684,16 @@ def test_an_end_is_scored_where_it_is_one_token():
     ("choice", "words"),
     [
         (echoed(["ab", "c"]), "no server token begins at the start of the target"),
-        (echoed(["abc"], [-1]), "no token of the server begins"),
-        (echoed(["a", " bc"], text="abc"), "no token of the server begins"),
-        (echoed(["\ufffd", "\ufffd"], text="abc"), "no token of the server begins"),
+        (echoed(["abc"], [-1]), "no server token begins"),
+        (echoed(["a", " bc"], text="abc"), "no server token begins"),
+        (echoed(["\ufffd", "\ufffd"], text="abc"), "no server token begins"),
         (echoed(["a", "bc", "d"]), "echoed 'abcd' instead of the text"),
         (echoed(["a", "x", "c"]), "instead of the text sent"),
-        (echoed(["a", "b"], text="abc"), "no token of the server begins"),
+        (echoed(["a", "b"], text="abc"), "no server token begins"),
         ({"text": "abc"}, "no log-probabilities"),
         ({"text": "abc", "logprobs": None}, "no log-probabilities"),
-        (echoed(["a", "b", "c"], [None, -1]), "does not list"),
-        (echoed(["a", 5, "c"], text="abc"), "does not list"),
+        (echoed(["a", "b", "c"], [None, -1]), "lacks matching lists"),
+        (echoed(["a", 5, "c"], text="abc"), "lacks matching lists"),
         (echoed(["a", "b", "c"], [None, 0.5, -1]), "'b' has the invalid log-probability 0.5"),
         (echoed(["a", "b", "c"], [None, "no", -1]), "has the invalid log-probability 'no'"),
         (echoed(["a", "b", "c"], [None, float("nan"), -1]), "has the invalid log-probability nan"),
@@ -714,13 +714,13 @@ def test_scores_that_are_not_exact_are_refused(choice, words):
 )
 def test_offsets_are_believed_only_where_the_token_before_fits(last, offsets):
     choice = echoed(["\ufffd", "\ufffd", last, " b"], text="é: b", text_offset=offsets)
-    with pytest.raises(replies.ServerError, match="no token of the server begins"):
+    with pytest.raises(replies.ServerError, match="no server token begins"):
         score_of(choice, "é:", " b")
 
 
 def test_a_token_across_the_boundary_is_found_by_offsets_too():
     choice = echoed(["\ufffd", "\ufffd: ", "b"], text="é: b", text_offset=[0, 1, 3])
-    with pytest.raises(replies.ServerError, match="no token of the server begins"):
+    with pytest.raises(replies.ServerError, match="no server token begins"):
         score_of(choice, "é:", " b")
 
 

@@ -146,7 +146,7 @@ def verify(name: str, data: Path) -> list[Path]:
     if wrong:
         raise DataError(
             f"corpus {name!r} in {data / name} differs from the published corpus: {', '.join(wrong)} "
-            f"{'has' if len(wrong) == 1 else 'have'} another sha256. Remove these files. {entry.advice}"
+            f"{'has' if len(wrong) == 1 else 'have'} a different sha256. Remove these files. {entry.advice}"
         )
     return paths
 

@@ -125,7 +125,7 @@ def test_fetch_says_that_an_address_leads_nowhere(toy, tmp_path):
 def test_fetch_leaves_a_users_own_file_alone_and_says_that_it_differs(toy, tmp_path):
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "a.txt").write_bytes(b"mine")
-    with pytest.raises(DataError, match=r"a\.txt has another sha256"):
+    with pytest.raises(DataError, match=r"a\.txt has a different sha256"):
         corpora.fetch("toy", tmp_path)
     assert (tmp_path / "toy" / "a.txt").read_bytes() == b"mine"
 

@@ -267,7 +267,7 @@ def _footnotes(result: CellDifference, draws: int) -> list[str]:
         of_these = ", these training runs only" if result.is_trained else ""
         of_others = any(not contrast.estimate.of_these_trainings for contrast in tested if contrast.estimate)
         over = "examples and seeds" if of_others else alone
-        notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 if the interval excludes no difference.")
+        notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 if A = B lies outside the interval.")
         if any(contrast.koehn is not None for contrast in tested):
             notes.append(f"As sacrebleu: sacreBLEU's paired bootstrap, one-sided{of_these}.")
     if least := [f"{contrast.metric} {_least(contrast)}" for contrast in tested]:

@@ -45,7 +45,7 @@ def _picture(data: FigureData) -> Picture:
         kind = data.figure.kind
         maker = MAKERS.get(kind) or getattr(kind_of(kind), "make", None)
         if maker is None:
-            raise SuiteError(f"no installed plugin draws figures of kind {kind!r}.")
+            raise SuiteError(f"no installed plugin draws figures of kind {kind!r}. Install the plugin that does.")
         picture = maker(data)
     except SuiteError as error:
         return Picture(data.figure, cells=data.cells, missing=[*data.missing], empty=str(error))

@@ -71,7 +71,7 @@ def beside_points(
 
 
 def along(line: Sequence[Position], step: float, radius: float) -> list[Box]:
-    """Return squares along a line of straight segments, at most `step` apart, that names avoid."""
+    """Return squares for names to avoid, at most `step` apart along a line of straight segments."""
     centres = []
     for (x, y), (next_x, next_y) in pairwise(line):
         parts = max(1, ceil(max(abs(next_x - x), abs(next_y - y)) / step))

@@ -199,7 +199,7 @@ class _Claims:
         return True
 
     def _unknown_name(self, axis: str, name: str) -> list[str]:
-        """Return the problems of a name that no cell has."""
+        """Return the problems with a name that no cell has."""
         grids, known = self.names.suite.grids, self.names.names(axis)
         if name.startswith("cost."):
             return [f"no training cost is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]

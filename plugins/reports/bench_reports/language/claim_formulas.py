@@ -56,7 +56,7 @@ class FormulaReader:
     box: dict[Name, Range] = field(default_factory=dict)
 
     def formula(self, term: Term, true: bool, training: int = 0) -> Formula:
-        """Return the formula under which an expression is true, or false."""
+        """Return the formula that holds exactly if an expression has the truth value `true`."""
         kind = term.operation
         if kind == "not":
             return self.formula(term.parts[0], not true, training)
