@@ -77,7 +77,7 @@ class MatchedOutputs:
         return ""
 
     def check_count(self, prompts: Sequence[Prompt]) -> None:
-        """Raise DataError if outputs matched by order are too few or too many, or if an id is no example number."""
+        """Raise DataError for too few or too many outputs matched by order, or an id that is not an example's number."""
         if self.examples is None or self.by == "id":
             return
         if self.by == "order" and len(self.records) != self.examples:

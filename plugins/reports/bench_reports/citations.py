@@ -101,7 +101,7 @@ def parse_bibtex(text: str, path: Path) -> Iterator[Citation]:
 
 
 def of_part(config: type[Config], settings: Mapping[str, Any]) -> list[Citation]:
-    """Return the references of a part with its settings; raise PluginError for unknown keys."""
+    """Return the references that a part cites with these settings; raise PluginError for unknown keys."""
     references = []
     for cited in config.cites:
         match = WORD.fullmatch(cited)

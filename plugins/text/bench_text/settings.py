@@ -79,7 +79,7 @@ def as_list(value: Any) -> Any:
 
 
 def both_sides(value: Any) -> Any:
-    """Use the same settings for source and target if they are not distinguished."""
+    """Use the same settings for source and target unless they are given separately."""
     if hasattr(value, "source") or (isinstance(value, dict) and {"source", "target"} & set(value)):
         return value
     return {"source": value, "target": value}

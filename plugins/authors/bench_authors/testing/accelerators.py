@@ -106,7 +106,7 @@ def it_samples_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
 
 @catches(mutants.COMPUTING_ON_THE_CPU[0], when=can(Vmappable))
 def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
-    """Compare the losses of a stack with the losses on the CPU."""
+    """Compare the losses of a stack of copies on an accelerator with its losses on the CPU."""
     values = []
     training = Training(0, 100, 0, 1, case.rng)
     keys = [case.rng.key, case.rng.fork("other").key]

@@ -124,7 +124,7 @@ def seed_torch(number: int) -> None:
 
 
 def patched(part: P, **methods: Callable[..., Any]) -> P:
-    """Return a copy of `part` with replaced methods, which take the intact part as first argument."""
+    """Return a copy of `part` with replaced methods, which take the original part as first argument."""
     other = copy(part)
     for name, method in methods.items():
         setattr(other, name, partial(method, part))

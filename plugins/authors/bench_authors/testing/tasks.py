@@ -59,7 +59,7 @@ def noise_alone_decides_the_order(case: TaskCase) -> None:
 
 @catches(mutants.exceeds_its_size)
 def batches_keep_their_size(case: TaskCase) -> None:
-    """Check sizes in rows and in tokens; a single row may have more tokens."""
+    """Check that batches do not exceed a size in rows or tokens; only a single row may have more tokens."""
     longest = max(int(batch.length.max()) for batch in _all(case))
     for size in (case.size, Size(2), Size(2 * longest, "tokens")):
         for split, purpose in case.purposes():

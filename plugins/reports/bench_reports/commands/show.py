@@ -74,7 +74,7 @@ def plain(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -
 
 
 def text(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -> str:
-    """Return a cell, the intervals of its numbers and its outputs for a terminal."""
+    """Return a cell, the intervals of its numbers and its outputs as text for a terminal."""
     from tabulate import tabulate
 
     from bench_core.runs.selecting import cell_name

@@ -101,7 +101,7 @@ def stages_of(text: str) -> Stages:
 
 
 def by_kind(stages: Stages) -> list[list[str]]:
-    """Return totals for each kind of stage, headings first; for memory the highest peak."""
+    """Return totals for each kind of stage, headings first; the total of memory is the highest peak."""
     kinds = by_key((stage.get("stage", ""), stage) for stage in stages)
     headings = ["stage", "stages", "seconds", "CPU seconds", "peak MiB", "tokens", "tokens/s"]
     return [headings, *([kind, *_sums(group)] for kind, group in kinds.items())]
@@ -115,7 +115,7 @@ def dearest(stages: Stages) -> list[list[str]]:
 
 
 def _format_column(column: Sequence[str], is_text: bool) -> list[str]:
-    """Return numbers with three significant digits of their median and thousands separators; text is unchanged."""
+    """Return numbers with equal decimals, such that their median has three significant digits; text is unchanged."""
     numbers = [None if is_text or "," in text else number(text) for text in column]
     sizes = [abs(value) for value in numbers if value is not None]
     usual = median(sizes) if sizes and not all(size.is_integer() for size in sizes) else inf

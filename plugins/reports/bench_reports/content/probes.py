@@ -68,7 +68,7 @@ def number_rows(run: Run) -> list[list[str]]:
 
 
 def failing_premises(run: Run) -> list[str]:
-    """Return each premise that does not hold for some model, for footnotes."""
+    """Return each premise that does not hold for at least one model, for footnotes."""
     failing = by_key(
         (premise["text"], name_on(stated.cell, "model"))
         for _, stated in _statements(run) for premise in stated.statement["premises"] if not premise["holds"]

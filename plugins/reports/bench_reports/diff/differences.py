@@ -49,7 +49,7 @@ class CellDifference:
 
 
 def difference(run: Run, sides: Sides, by: str | None = None) -> CellDifference:
-    """Compare two cells by the numbers of a run; raise SuiteError if they share no metric, or not the metric `by`."""
+    """Compare two cells by the numbers of a run; raise SuiteError unless they share metrics, and `by` if given."""
     pairs = pairs_of(*sides)
     compared = contrasts(run, pairs)
     _check_metrics(compared, by, sides)
@@ -63,7 +63,7 @@ def difference(run: Run, sides: Sides, by: str | None = None) -> CellDifference:
 
 
 def _check_metrics(compared: Sequence[Contrast], by: str | None, sides: Sides) -> None:
-    """Raise SuiteError if the cells share no metric, or not the metric `by`."""
+    """Raise SuiteError unless the cells share at least one metric, and the metric `by` if it is given."""
     names = [contrast.metric for contrast in compared]
     if not names:
         cells = [cell for side in sides for cell in side]

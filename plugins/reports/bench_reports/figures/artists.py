@@ -144,7 +144,7 @@ def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -
 
 
 def _ends(axes: Axes, points: Sequence[Any], cuts: Cuts) -> list[tuple[float, float]]:
-    """Return the lower and upper ends of bands, cut where they go too far; nan where there are none."""
+    """Return the lower and upper ends of bands, cut to the limits in `cuts`; nan where there are no bands."""
     log, known = axes.get_yscale() == "log", (_cut(point.low, point.high, cuts) for point in points)
     return [
         (nan, nan) if low is None or high is None or not has_place(high, log) else (low, high) for low, high in known

@@ -25,7 +25,7 @@ BOXES = (
 
 
 class BoxStatistics(NamedTuple):
-    """The quartiles of values, the farthest values within 1.5 interquartile ranges, and all beyond (Tukey, 1977)."""
+    """The quartiles of values, the farthest values within 1.5 interquartile ranges, and outliers (Tukey, 1977)."""
 
     examples: int
     mean: float

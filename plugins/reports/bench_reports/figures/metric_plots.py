@@ -51,7 +51,7 @@ class Quantity:
         return self.data.figure.labels.get(axis) or usual
 
     def applicable(self, cells: Sequence[CellResult]) -> Sequence[CellResult]:
-        """Return the cells to which it applies: those not skipped on purpose."""
+        """Return the cells to which the quantity applies: all except cells skipped on purpose."""
         return cells if self.cost else applicable(self.data.run, cells, self.name)
 
     def value(self, result: CellResult) -> float | None:
@@ -69,7 +69,7 @@ class Quantity:
         return average if average.low is None else average._replace(low=max(0.0, average.low))
 
     def leave_out(self, result: CellResult) -> None:
-        """Note that a cell lacks it."""
+        """Note that a cell lacks this quantity."""
         unknown = result.reason or f"the run does not record its {cost_label(self.name)}" if self.cost else ""
         self.data.leave_out(result, unknown or why_missing(result, self.name))
 

@@ -57,7 +57,7 @@ class Choice(Strict):
 
     @property
     def axis(self) -> Literal["model", "decoder"]:
-        """Return the axis on which it chooses."""
+        """Return the axis on which the choice is made."""
         return "decoder" if self.decoders else "model"
 
     @property
