@@ -77,7 +77,7 @@ class MatchedOutputs:
         return ""
 
     def check_count(self, prompts: Sequence[Prompt]) -> None:
-        """Raise DataError for too few or too many outputs matched by order, or an id that is not an example's number."""
+        """Raise DataError for too few or too many outputs matched by order, or an id that numbers no example."""
         if self.examples is None or self.by == "id":
             return
         if self.by == "order" and len(self.records) != self.examples:

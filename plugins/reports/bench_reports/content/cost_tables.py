@@ -115,7 +115,7 @@ def dearest(stages: Stages) -> list[list[str]]:
 
 
 def _format_column(column: Sequence[str], is_text: bool) -> list[str]:
-    """Return numbers with equal decimals, such that their median has three significant digits; text is unchanged."""
+    """Return numbers with thousands separators and decimals for their median's three digits; text is unchanged."""
     numbers = [None if is_text or "," in text else number(text) for text in column]
     sizes = [abs(value) for value in numbers if value is not None]
     usual = median(sizes) if sizes and not all(size.is_integer() for size in sizes) else inf

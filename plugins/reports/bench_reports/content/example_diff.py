@@ -76,7 +76,7 @@ class ExampleEvidence:
         return sum(gain > 0 for gain in signs), sum(gain == 0 for gain in signs), sum(gain < 0 for gain in signs)
 
     def buckets(self, edges: Sequence[int] = ()) -> list[Bucket]:
-        """Return both cells' scores in buckets of reference length with the upper edges `edges`, by default quartiles."""
+        """Return both cells' scores in buckets of reference length with upper `edges`, by default quartiles."""
         ends = sorted(dict.fromkeys([*(edges or quartiles(self.lengths)), max(self.lengths)]))
         places: list[list[int]] = [[] for _ in range(len(ends) + 1)]
         for place, length in enumerate(self.lengths):
@@ -126,7 +126,7 @@ class StoredEvidence:
     decoded: dict[str, Mapping[int, int]] = field(default_factory=dict)  # indices of examples, by key and id
 
     def evidence(self, contrast: Contrast) -> ExampleEvidence:
-        """Return the stored evidence for a contrast; raise BenchError if it is missing or comes from different code."""
+        """Return the stored evidence for a contrast; raise BenchError if it is missing or from different code."""
         name = contrast.metric
         pairs = [[self._measurement(cell, name) for cell in pair] for pair in contrast.pairs]
         metric, predictions = pairs[0][0][:2]

@@ -148,7 +148,7 @@ class FigureData:
         return {self.label(names, by or [""]): self.group(cells, self.figure.by) for names, cells in panels}
 
     def group(self, cells: Iterable[CellResult], texts: Sequence[str]) -> dict[Names, list[CellResult]]:
-        """Return cells by their names on axes or values of settings, in suite order, and numbers in ascending order."""
+        """Return cells by names on axes or values of settings, in suite order, with numbers in ascending order."""
         sides = [self.figure.sides[text] for text in texts]
         groups: dict[Names, list[CellResult]] = defaultdict(list)
         for result in cells:

@@ -62,7 +62,7 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
 
 
 def _bounds(numbers: Sequence[Score]) -> tuple[float, float]:
-    """Return the bounds of numbers on the scale of their tests: declared bounds, or those of a share or perplexity."""
+    """Return the bounds of numbers on the scale of their tests: declared, or implied by a share or perplexity."""
     scale = numbers[0].scale
     declared = [number.bounds for number in numbers if number.bounds]
     low = min((low for low, _ in declared), default=0.0 if scale in ("share", "log") else -inf)
