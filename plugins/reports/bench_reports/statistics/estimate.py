@@ -173,7 +173,7 @@ class Estimate:
         return largest * self.half_width() / replace(self, skewness=0.0).half_width() if largest else largest
 
     def _parts(self) -> Iterator[Sequence[VariancePart]]:
-        """Yield the parts of the variance for these trainings and, if known, for others."""
+        """Yield the parts of the variance for these training runs and, if known, for others."""
         yield self.alone, self.error, self.floor
         if self.seeds is not None:
             yield self.seeds, self.examples, self.error, self.floor
