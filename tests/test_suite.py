@@ -133,7 +133,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(suite_file):
         ("values: [ended", "values: [endde", "no metric of this suite is called 'endde'. Did you mean 'ended'"),
         ("rows: [decoder]", "rows: []", "table 'main' does not say which decoder: argmax, draw."),
         ("rows: [decoder]", "rows: [seed]", "average over seeds"),
-        ("rows: [decoder]", "rows: [decoder, model]", "an axis can be in rows or in columns"),
+        ("rows: [decoder]", "rows: [decoder, model]", "an axis can occur only once in rows and columns"),
         ("{metric: nats}", "{metric: natz}", "no metric of this suite is called 'natz'"),
         ("{metric: nats}", "{metric: nats, decoder: drow}", "no decoder of this suite is called 'drow'"),
         ("seeds: 2", "seeds: 0", "S:16:1: 'seeds' must be greater than 0 (found 0)"),

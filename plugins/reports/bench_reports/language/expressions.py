@@ -240,7 +240,7 @@ class _Reader:
             case items:
                 terms = [read(item, bound) for item in items]
         if node.keywords or len(terms) < MIN_ARGUMENTS[name]:
-            self._note(f"{_excerpt(node)}: {name} takes {MIN_ARGUMENTS[name]} or more, or a list, and no keywords.")
+            self._note(f"{_excerpt(node)}: {name} needs {MIN_ARGUMENTS[name]} argument or more, and no keywords.")
         return terms
 
     def _unroll(self, loops: Sequence[ast.comprehension], bound: Bound) -> Iterator[Bound]:
@@ -251,7 +251,7 @@ class _Reader:
         if loops[0].ifs or loops[0].is_async or not isinstance(target, ast.Name) or target.id in FUNCTIONS:
             self._note("write a comprehension as `... for x in ['a', 'b']`, with one variable and no condition.")
         elif not isinstance(items, (ast.List, ast.Tuple)):
-            self._note(f"{_excerpt(items)}: a comprehension iterates over a list of names or numbers.")
+            self._note(f"{_excerpt(items)}: a comprehension must iterate over a list of names or numbers.")
         else:
             for item in items.elts:
                 self._count()
@@ -265,7 +265,7 @@ class _Reader:
                 return self._finite(value)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return -self._finite(value)
-        self._note(f"{_excerpt(node)}: a comprehension iterates over quoted names or numbers.")
+        self._note(f"{_excerpt(node)}: a comprehension must iterate over quoted names or numbers.")
         return ""
 
     def _finite(self, value: Any) -> float:

@@ -85,7 +85,7 @@ class Figure(Strict):
             if key in needed and not given:
                 raise ValueError(f"a {name} needs {' and '.join(f'`{required}`' for required in needed)}")
             if given and key not in (*needed, *optional):
-                source = f", it is drawn from {' and '.join(needed)}" if needed else ""
+                source = f"; it is drawn from {' and '.join(needed)}" if needed else ""
                 raise ValueError(f"a {name} has no `{key}`{source}")
         if self.kind == "box" and self.scales.y != "linear":
             raise ValueError("the y axis of a box plot shows the groups; the values are on x")
@@ -101,20 +101,20 @@ class Figure(Strict):
         if self.kind == "bar" and not self.place:
             raise ValueError(f"the x of bars must be an axis or a setting, such as `decoder.width`, not {self.x!r}")
         if isinstance(self.bins, tuple) and (not self.bins or [*self.bins] != sorted({*self.bins})):
-            raise ValueError("`bins` must be a number of bins, or their upper edges, such as `[10, 20, 30]`")
+            raise ValueError("`bins` must be a number of bins, or the upper edges of bins, such as `[10, 20, 30]`")
         if self.kind == "line" and self.bins is not None and not self.by_length:
-            raise ValueError(f"`bins` are for a line whose x is one of {', '.join(LENGTHS)}")
+            raise ValueError(f"a line can have `bins` only if its x is one of {', '.join(LENGTHS)}")
         if self.kind == "histogram" and isinstance(self.bins, tuple):
             raise ValueError("`bins` of a histogram must be a number of bins")
         if self.at and not (self.place and self.place.setting):
-            raise ValueError("`at` is for names without the setting on x; here, x is not a setting")
+            raise ValueError("`at` sets values for names that lack the setting on x, but x is not a setting")
         between = self.kind == "line" and not (self.history or self.by_length or self.place)
         if self.points and not between and self.kind != "scatter":
-            raise ValueError("`points` are for figures of a metric or a cost against another")
+            raise ValueError("only figures of a metric or a cost against another can have `points`")
         if between and not self.points:
             known = [*AXES[:-1], *(f"{axis}.SETTING" for axis in WITH_SETTINGS), "training.SETTING"]
             raise ValueError(
-                f"the x of a line is `step` or `epoch`, an axis or a setting ({', '.join(known)}), a length "
+                f"the x of a line must be `step` or `epoch`, an axis or a setting ({', '.join(known)}), a length "
                 f"({', '.join(LENGTHS)}), or a metric or cost, which needs `points`; not {self.x!r}"
             )
         return self
@@ -131,7 +131,7 @@ class Figure(Strict):
         if self.by:
             raise ValueError("a heat map has no `by`; x and y define its groups")
         if isinstance(self.scale, Scales):
-            raise ValueError("the scale of a heat map is `linear` or `log`, for its colours")
+            raise ValueError("the scale of a heat map, for its colours, must be `linear` or `log`")
         return self
 
     @model_validator(mode="after")

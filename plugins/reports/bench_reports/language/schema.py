@@ -159,7 +159,7 @@ class Table(Strict):
         if "seed" in (*self.rows, *self.columns, *self.where):
             raise ValueError("tables average over seeds; they have no seed axis")
         if len({*self.rows, *self.columns}) < len([*self.rows, *self.columns]):
-            raise ValueError("an axis can be in rows or in columns, only once")
+            raise ValueError("an axis can occur only once in rows and columns")
         return self
 
 
