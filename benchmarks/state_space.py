@@ -1,9 +1,9 @@
 """Measure the cost of deep state space models: `python benchmarks/state_space.py [--quick]`.
 
-Measures P(w) of as many types as in the paper; updates relative to their matrix products and triangular systems alone, and
-to updates with `compile: true`; and updates of ten vmapped seeds (`training: {vmap_seeds: true}`), each with its own batch,
-relative to separate updates in CPU time, and to one seed in calls of torch, which dominate updates of such small models on a
-GPU. `--quick` skips compilation, which takes minutes.
+Measures P(w) of as many types as in the paper; updates relative to their matrix products and triangular solves alone,
+and to updates with `compile: true`; and updates of ten vmapped seeds (`training: {vmap_seeds: true}`), each with its own
+batch: their CPU time relative to separate updates, and their torch calls relative to one seed, because calls dominate
+the updates of such small models on a GPU. `--quick` skips compilation, which takes minutes.
 """
 
 from __future__ import annotations

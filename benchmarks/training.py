@@ -216,7 +216,7 @@ def _info(vocabulary: int) -> TaskInfo:
 
 
 def time_rounds(loops: Mapping[str, Pass], repeats: int) -> Rounds:
-    """Return CPU seconds of all loops in `repeats` rounds, after an uncounted warm-up round.
+    """Return CPU seconds of all loops in `repeats` rounds, after an untimed warm-up round.
 
     Each round starts with a different loop, because preceding loops affect memory, and other load affects the clock.
     """

@@ -558,7 +558,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="mutants in the sample")
     parser.add_argument("--first", type=int, help="try only the first N mutants, a balanced subset")
     parser.add_argument("--again", action="store_true", help="try surviving mutants again")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--seconds", type=float, default=15, help="CPU seconds for the tests of each mutant")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tried in parallel")
     parser.add_argument("--commit", default="HEAD", help="commit whose code and tests are measured")

@@ -134,10 +134,10 @@ WRONG = {
     r"no list of `annotations`": lambda content: content.pop("annotations"),
     r"images with the same id: 101": lambda content: content["images"].append(content["images"][1]),
     r"annotations with the same id: 1020": lambda content: content["annotations"].append(content["annotations"][2]),
-    r"2 captions of images that are not listed: 7, 'y'": lambda content: content["annotations"].extend(
+    r"2 captions of images that are not in `images`: 7, 'y'": lambda content: content["annotations"].extend(
         [{"id": 1, "image_id": 7, "caption": "a"}, {"id": 2, "image_id": "y", "caption": "b"}]
     ),
-    r"1 captions of images that are not listed: \[1\]": lambda content: content["annotations"].append(
+    r"1 captions of images that are not in `images`: \[1\]": lambda content: content["annotations"].append(
         {"image_id": [1], "caption": "a"}
     ),
     r"annotation 3, counted from 0, has a `caption` that is 5, not text": lambda content: content["annotations"][

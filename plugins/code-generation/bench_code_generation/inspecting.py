@@ -59,6 +59,6 @@ def _check_enough(config: CodeGenerationConfig, inspection: Inspection, pairs: l
     ]
     if sum(number <= (config.longest or inf) for number in min_lengths) < MIN_TRAINING_PAIRS:
         raise DataError(
-            f"fewer than {MIN_TRAINING_PAIRS} of {len(pairs):,} pairs of train are left to train on: the others are "
-            "empty, or too long for `longest`. Increase it, or choose a larger corpus."
+            f"fewer than {MIN_TRAINING_PAIRS} of {len(pairs):,} training pairs can be used: the others are empty, or "
+            "too long for `longest`. Increase `longest`, or choose a larger corpus."
         )

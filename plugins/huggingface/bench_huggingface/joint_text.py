@@ -108,7 +108,7 @@ class TextReader:
         return text
 
     def _pieces(self, text: str, start: int, stop: int, of_target: bool) -> Iterator[tuple[int, Tokens]]:
-        """Yield the tokens of text[start:stop], split if the tokenizer would find control tokens in plain text."""
+        """Yield the tokens of text[start:stop], splitting it where plain text would be read as control tokens."""
         whole = self._read(text[start:stop], split=True, of_target=of_target)
         control = {*self.special.values()} - {self.tokenizer.unk_token_id}
         if self._control_pattern is None or control.isdisjoint(whole.ids):
@@ -142,7 +142,7 @@ def _is_in_template(span: tuple[int, int], parts: Parts) -> bool:
 
 
 def _first_after(alone: Tokens, whole: Tokens, boundary: int) -> int:
-    """Return the index of the first token that ends after the boundary (without offsets: differs from the prompt)."""
+    """Return the index of the first token after the boundary; without offsets, of the first not in the prompt."""
     if whole.ends is None:
         pairs = zip_longest(whole.ids, alone.ids)
         return next(index for index, (token, other) in enumerate(pairs) if token != other)

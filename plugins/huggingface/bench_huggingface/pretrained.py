@@ -228,7 +228,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         (token,) = self.numbering.swap([int(batch.gold[row, position])])
         text = self.words.reader.read_back([token])
         raise SuiteError(
-            f"the target of example {int(batch.ids[row])} has {text!r} (token {token}) inside, which is EOS for "
+            f"the target of example {int(batch.ids[row])} contains {text!r} (token {token}), which is EOS for "
             f"the model in {self.folder}. Remove the example, or correct `eos_token_id` in generation_config.json "
             "(or `stop`, `control_tokens`)."
         )
@@ -271,7 +271,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return Batch(rows, gold[:, :1] * 0, gold, rows * 0 + 3, sources, torch.tensor([3, 3, 1]))
 
     def predicts_alike(self, batch: Batch) -> bool:
-        """Return whether rows have equal scores alone, in a batch, and in stepping with reordering."""
+        """Return whether rows have equal scores alone, in a batch, and in incremental steps with reordering."""
         batch = batch.to(next(self.network.parameters()).device)
         rows = torch.split(torch.arange(len(batch), device=batch.ids.device), 1)
         alone = [self._target_log_probs(_trim(batch.select(row))) for row in rows]
@@ -280,7 +280,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return self._is_tolerable(error.item()) and self._is_tolerable(self._step_error(batch, wanted))
 
     def _step_error(self, batch: Batch, wanted: Tensor) -> float:
-        """Return the maximum difference between stepped and `wanted` log-probabilities [N, T]; may be NaN."""
+        """Return the maximum difference between the log-probabilities of steps and `wanted` [N, T]; may be NaN."""
         logits, reading = self.begin(batch)
         order = torch.arange(len(batch), device=batch.ids.device)
         reversal = order.flip(0)

@@ -75,7 +75,7 @@ class CheckpointTokenizer:
         return result if result.prompt else replace(result, prompt=[self._first()])
 
     def separator(self, prompt: Prompt) -> str:
-        """Return the separator of a prompt and its target: the task's, or empty if templates separate them."""
+        """Return the separator between a prompt and its target: the task's, or nothing if templates separate them."""
         return prompt.separator if self._is_continuation else ""
 
     @property
@@ -117,7 +117,7 @@ class CheckpointTokenizer:
             return self._truncate(self.reader.without_control(without_thinking(whole)[0]))
         raise SuiteError(
             f"the output of example {prompt.id} contains {tag}: {text[:60]!r}. Set `thinking: drop` in the model's "
-            "settings to remove the thinking, or `thinking: keep`."
+            "settings to remove the thinking, or `thinking: keep` to keep it."
         )
 
     def _open_thinking_tag(self, prompt: Prompt) -> str:

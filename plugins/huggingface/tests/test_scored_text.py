@@ -123,7 +123,7 @@ def test_a_control_token_in_a_target_is_text_and_an_end_where_that_is_allowed_is
         ids = model.encode([Prompt(0, "bad")], [text]).gold[0].tolist()
         assert model.numbering.swap(ids[:-1]) != saved.tokenizer("bad" + text).input_ids
     allowed = saved.model(control_tokens=True)
-    with pytest.raises(SuiteError, match=r"the target of example 1 has '</s>' \(token 2\) inside, which is EOS"):
+    with pytest.raises(SuiteError, match=r"the target of example 1 contains '</s>' \(token 2\), which is EOS"):
         score(allowed, [("bad",), ("bad",)], [" cab", " a</s> cab"])
 
 

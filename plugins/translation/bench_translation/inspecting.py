@@ -62,8 +62,8 @@ def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides
             _check_pair(config, pair)
     if split == "train" and fits < MIN_TRAINING_PAIRS:
         raise DataError(
-            f"{fits} of {number:,} pairs of train are left to train on: the others are empty, or too long for "
-            "`longest` or `source_limit`. Increase them, or choose a larger corpus."
+            f"only {fits} of {number:,} training pairs can be used: the others are empty, or too long for "
+            "`longest` or `source_limit`. Increase these limits, or choose a larger corpus."
         )
     if any(sum(1 for _ in corpora.lines(path)) != total.total() for path in further):
         _refuse(config, inspection.data, split)

@@ -91,7 +91,7 @@ def test_without_a_treebank_nothing_is_told_of_words(tmp_path):
     [
         ("other/en_x-ud-train.conllu", None, r"no \*-train\.conllu in .*bank.*correct `tags:`"),
         ("bank/en_x-ud-train.conllu", "", r"empty: .*en_x-ud-train\.conllu"),
-        ("bank/de_x-ud-train.conllu", None, r"is in 'de', by its name, but targets are in 'en'"),
+        ("bank/de_x-ud-train.conllu", None, r"is in 'de', according to its name, but targets are in 'en'"),
         ("bank/a-train.conllu", conllu([[("dog", "NN")]]), r"a-train\.conllu:1: 'NN' is not a universal part of speech"),
         ("bank/a-train.conllu", conllu([[("dog", "_")]]), r":1: '_' is not a universal part of speech"),
         ("bank/a-train.conllu", "1\tdog\tNOUN\n", r"a-train\.conllu:1 has 3 columns"),
@@ -102,7 +102,7 @@ def test_a_treebank_that_is_missing_broken_or_of_another_language_is_told(tmp_pa
     with pytest.raises(DataError, match=message):
         prepared(tmp_path, tmp_path / "folder")
     config = TranslationConfig.model_validate({"corpus": "mine", "pair": "de-en", "tags": "bank"})
-    if "columns" not in message and "speech" not in message and "by its name" not in message:
+    if "columns" not in message and "speech" not in message and "according to its name" not in message:
         with pytest.raises(DataError, match=message):
             config.reads(tmp_path)
 

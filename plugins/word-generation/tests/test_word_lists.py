@@ -89,7 +89,7 @@ def test_own_lists_are_read_from_the_working_directory(tmp_path, monkeypatch):
     assert set(config.reads(tmp_path / "nowhere")) == {"mine.tsv"}
     assert count(config.corpus, tmp_path).name.startswith("mine.tsv (")
     missing = WordGenerationConfig.model_validate({"corpus": {"file": "other.tsv"}})
-    with pytest.raises(DataError, match=r"other\.tsv is missing or empty, looked for from .*en_50k\.txt"):
+    with pytest.raises(DataError, match=r"other\.tsv is missing or empty\. Relative paths start from .*en_50k\.txt"):
         missing.reads(tmp_path)
 
 

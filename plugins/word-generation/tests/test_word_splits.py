@@ -74,7 +74,7 @@ def test_where_nothing_is_left_the_message_tells_what_there_is():
 
 
 def test_more_tokens_than_a_float_can_count_are_refused():
-    with pytest.raises(DataError, match="too many to be counted"):
+    with pytest.raises(DataError, match="too many to count exactly"):
         kept({"ab": 2**53})
 
 
