@@ -40,7 +40,7 @@ class FeatureTable:
         needed, dimensions = DIMENSIONS[form]
         if len(shape) != dimensions or 0 in shape:
             raise DataError(
-                f"{path} holds features of shape {list(shape)}, but `form: {form}` needs {needed}, all positive. "
+                f"{path} holds features of shape {list(shape)}, but `form: {form}` needs {needed} without zeros. "
                 "Choose the other form, or recompute the features."
             )
         places = _places(named[0] if named else None, shape[0], corpus, path)

@@ -99,9 +99,9 @@ class ResNet(Settings):
     def _check(self) -> Self:
         random = {"widths", "depths", "seed"} & self.model_fields_set
         if self.path and random:
-            raise ValueError(f"{', '.join(sorted(random))} apply only to random networks. Remove them, or `path`")
+            raise ValueError(f"remove `path`, or the settings of random networks: {', '.join(sorted(random))}")
         if self.depths is not None and len(self.depths) != len(self.widths):
-            raise ValueError(f"`depths` has {len(self.depths)} stages, but `widths` {len(self.widths)}. Change one")
+            raise ValueError(f"`depths` ({len(self.depths)}) and `widths` ({len(self.widths)}) must be equally long")
         return self
 
     @property

@@ -73,7 +73,7 @@ class TextReader:
         return self._control_pattern.sub("", text) if self._control_pattern else text
 
     def around(self, text: str) -> tuple[list[int], list[int]]:
-        """Return the special tokens that the tokenizer adds before and after a text; all are before an empty text."""
+        """Return the special tokens that the tokenizer adds before and after a text; before, if it is empty."""
         plain, whole = (self.tokenizer(text, add_special_tokens=is_added).input_ids for is_added in (False, True))
         for index in range(len(whole) - len(plain) + 1) if plain else ():
             if whole[index : index + len(plain)] == plain:
@@ -142,7 +142,10 @@ def _is_in_template(span: tuple[int, int], parts: Parts) -> bool:
 
 
 def _first_after(alone: Tokens, whole: Tokens, boundary: int) -> int:
-    """Return the index of the first token after the boundary; without offsets, of the first not in the prompt."""
+    """Return the index of the first token that ends after the boundary.
+
+    Without offsets, return the index of the first token that differs from the prompt's.
+    """
     if whole.ends is None:
         pairs = zip_longest(whole.ids, alone.ids)
         return next(index for index, (token, other) in enumerate(pairs) if token != other)

@@ -89,7 +89,7 @@ class CausalLM(LanguageModel):
         return last_logits, LanguageModelState(head=head.start(prefix))
 
     def forward(self, tokens: Tensor, past: Past | None, last: int) -> tuple[Tensor, Past]:
-        """Read more tokens; return the logits after each of the last `last` [N, last, V], and the new state."""
+        """Read more tokens; return the logits at the final `last` positions [N, last, V], and the new state."""
         logits, after = self.reader(tokens, past, last)
         return self.numbering.of_task(logits), after
 

@@ -280,7 +280,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return self._is_tolerable(error.item()) and self._is_tolerable(self._step_error(batch, wanted))
 
     def _step_error(self, batch: Batch, wanted: Tensor) -> float:
-        """Return the maximum difference between the log-probabilities of steps and `wanted` [N, T]; may be NaN."""
+        """Return the maximum difference between incremental and `wanted` log-probabilities [N, T]; may be NaN."""
         logits, reading = self.begin(batch)
         order = torch.arange(len(batch), device=batch.ids.device)
         reversal = order.flip(0)

@@ -24,7 +24,7 @@ class NetworkReader:
         self.mixes_rows = isinstance(network, RwkvPreTrainedModel)  # RWKV, if it reads one token per row
 
     def __call__(self, tokens: Tensor, past: Any = None, last: int = 1, **more: Tensor | None) -> tuple[Tensor, Any]:
-        """Read more tokens; return the logits after each of the last `last` [N, last, M], and the new state.
+        """Read more tokens; return the logits at the final `last` positions [N, last, M], and the new state.
 
         `more` are further arguments of the network; unsupported arguments are ignored.
         """
@@ -35,7 +35,7 @@ class NetworkReader:
         return self._call(tokens, past and past.reserve(), last, more)
 
     def logits(self, tokens: Tensor, last: int) -> Tensor:
-        """Read tokens without a previous state; return the logits after each of the last `last` [N, last, M]."""
+        """Read tokens without a previous state; return the logits at the final `last` positions [N, last, M]."""
         output: Tensor = self.network(input_ids=tokens, use_cache=False, **self._last(last)).logits
         return _last_logits(output, last)
 

@@ -107,7 +107,7 @@ class CheckpointTokenizer:
         return self._truncate(self.decode(tokens)).removeprefix(self.config.answer.partition("{answer}")[0])
 
     def answer(self, text: str, tokens: Sequence[int], prompt: Prompt) -> str:
-        """Drop or keep thinking in an output, even if its tags are control tokens; raise SuiteError if refused."""
+        """Remove or keep the thinking in an output, even if its tags are control tokens, or raise SuiteError."""
         if self.config.thinking == "keep":
             return text
         whole = self._open_thinking_tag(prompt) + self.reader.read_back(tokens)

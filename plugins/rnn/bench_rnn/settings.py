@@ -20,7 +20,7 @@ def _at_least(minimum: int) -> BeforeValidator:
 
 def _probability(value: Any) -> Any:
     if isinstance(value, int | float) and not 0 < value <= 1:
-        raise ValueError("`pi` must be a probability above 0, because gradients are divided by it")
+        raise ValueError("`pi` must be a probability above 0, because gradients are divided by it, and at most 1")
     return value
 
 

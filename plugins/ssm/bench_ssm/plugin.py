@@ -66,7 +66,7 @@ class DeepSSMConfig(ModelConfig):
     trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
     information_draws: NonNegativeInt = 20  #: noise samples per estimate of mutual information; 0 disables it
     positions: PositiveInt = 10  #: number of steps over which mutual information and entropy are averaged
-    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories for logging both in training; 0: no logging
+    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories sampled to log information and entropy; 0: none
     log_every: PositiveInt = 10  #: number of updates between logged values of mutual information and entropy
 
     @model_validator(mode="after")

@@ -33,7 +33,7 @@ class TranslationConfig(CorpusTaskConfig):
     ]
 
     corpus: Corpus = Invented(name="invented")  #: parallel corpus: a name, a name with settings, or files
-    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # such as de-en; default: by corpus
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # languages, such as de-en; default: by corpus
     tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: word, char or bpe, for both sides or each
     shared: bool = False  # one vocabulary, learned from both languages
     moses: bool | None = None  # whether to tokenize and detokenize with Moses; the default depends on the corpus
@@ -109,7 +109,7 @@ class TranslationConfig(CorpusTaskConfig):
         return super().at(split).model_copy(update=dict.fromkeys(unread))
 
     def _is_alike_in_all_languages(self) -> bool:
-        """Return whether the languages have no effect: the user's own files, no language-specific processing."""
+        """Return whether the languages have no effect: own files without language-specific processing."""
         moses = [flag for side in ("source", "target") for flag in self.moses_of(getattr(self.tokenizer, side).kind)]
         return isinstance(self.corpus, ParallelFiles) and not (self.lowercase or self.parse or any(moses))
 

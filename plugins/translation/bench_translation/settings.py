@@ -25,7 +25,7 @@ class FilePair(Settings):
     @model_validator(mode="after")
     def _check_number(self) -> Self:
         if len(self.source) != len(self.target):
-            raise ValueError(f"`source` has {len(self.source)} files, but `target` {len(self.target)}. Change one")
+            raise ValueError(f"`source` ({len(self.source)}) and `target` ({len(self.target)}) must be equally long")
         return self
 
 

@@ -287,7 +287,7 @@ def test_an_unknown_corpus_is_answered_with_the_nearest_name(tmp_path):
         ({"corpus": {"tests": {"a b": {"source": "a", "target": "b"}}}, "pair": "de-en"}, "pattern"),
         (
             {"corpus": {"name": "kftt", "train": {"source": ["a", "b"], "target": "c"}}, "tokenizer": "char"},
-            "as many",
+            "must be equally long",
         ),
         ({"corpus": {"name": "invented", "sentence": 3}}, "sentence"),
         ({"corpus": 3}, "name of a corpus"),

@@ -208,7 +208,7 @@ def with_row(text):
         ),
         (with_row("2\tcat\t_\t_\t_\t_\t2\tdep\t_\t_"), r":2: invalid head '2'"),
         (with_row("2\tcat\t_\t_\t_\t_\t_\tdep\t_\t_"), r":2: invalid head '_'"),
-        (with_row("2\tcat\t_\t_\t_\t_\t-1\tdep\t_\t_"), r":2: the head '-1'"),
+        (with_row("2\tcat\t_\t_\t_\t_\t-1\tdep\t_\t_"), r":2: invalid head '-1'"),
         (with_row("2\tcat\t_\t_\t_\t_\t1\tdep\t_\t_"), r":1: the heads above 'the' form a cycle"),
         ("1.1\tnone" + "\t_" * 8 + "\n\n", r":1: the sentence has no words"),
         (
