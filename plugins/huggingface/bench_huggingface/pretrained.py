@@ -46,7 +46,7 @@ class PretrainedState(State):
 
 
 class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer):
-    """p(y | x) = prod_t p(y_t | y_<t, x), from the logits of a checkpoint, in its own tokens.
+    """p(y | x) = prod_t p(y_t | y_<t, x), from the logits of a checkpoint, over its own tokens.
 
     The `source` of a batch contains prompt tokens, as ids of the checkpoint. Stepping does not compute gradients.
     """

@@ -158,7 +158,7 @@ class CheckpointTokenizer:
         self.tokenizer.src_lang = code
 
     def _parts(self, text: str) -> Parts:
-        """Fill a prompt into the templates in the settings."""
+        """Insert a prompt into the templates in the settings."""
         parts = fill(self.config.prompt, "{prompt}", text)
         return self._chat(text, parts) if getattr(self.config, "chat", False) else parts
 
@@ -177,7 +177,7 @@ class CheckpointTokenizer:
         return before[1:] if wanted is False and before[:1] == [first] else before
 
     def _chat(self, data: str, parts: Parts) -> Parts:
-        """Fill a message into the chat template; all text except `data` counts as template text."""
+        """Insert a message into the chat template; all text except `data` counts as template text."""
         text = "".join(part for part, _ in parts)
         if self.tokenizer.chat_template is None:
             raise SuiteError(
@@ -236,7 +236,7 @@ class CheckpointTokenizer:
 
 
 def fill(template: str, name: str, text: str) -> Parts:
-    """Fill a text into a template."""
+    """Insert a text into a template."""
     before, _, after = template.partition(name)
     return [(before, True), (text, False), (after, True)]
 

@@ -120,7 +120,7 @@ class InsertionTransformerConfig(TransformerSettings):
 
 
 class InsertConfig(DecoderConfig):
-    """Settings shared by decoders that insert into a canvas."""
+    """Settings shared by decoders that insert words into a canvas."""
 
     needs = Refiner
     cites = ["stern2019"]

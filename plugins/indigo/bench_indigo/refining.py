@@ -133,7 +133,7 @@ class InsertParallel(Insert):
 
 
 def _pairs(row: Tensor, words: Tensor, chosen: Tensor) -> list[list[int]]:
-    """Return the row, word and slot action of each insertion, as if inserted from left to right."""
+    """Return the row, word and slot action of each insertion, as if words were inserted from left to right."""
     at, slot = chosen.nonzero().unbind(1)
     action = slot + chosen.cumsum(1)[at, slot]  # slot s is action s + 1, shifted by insertions on its left
     triples: list[list[int]] = torch.stack([row[at], words[at, slot], action], 1).tolist()

@@ -27,7 +27,7 @@ class RNNLMConfig(ModelConfig):
     variant: Variant = "torch"  #: GRU only: reset gate after (`torch`) or before (`notes`) the recurrent matrix
     hidden: PositiveInt = 256  #: units per layer
     layers: PositiveInt = 2  #: number of stacked layers
-    embedding: PositiveInt | Literal["one-hot"] | None = None  #: size, default: `hidden`; or one-hot vectors
+    embedding: PositiveInt | Literal["one-hot"] | None = None  #: size (default: `hidden`), or `one-hot`
     dropout: float = Field(0.0, ge=0, lt=1)  #: rate on embeddings, between layers and on the top layer's states
     tied: bool = False  #: use one matrix for embedding and logits (Press and Wolf, 2017, arXiv:1608.05859)
     initial_scale: PositiveFloat | None = None  #: standard deviation of initial weights (biases: 0); default: torch's

@@ -63,7 +63,7 @@ class NamedParallelCorpus(OwnPairs):
 
 
 class ParallelFiles(OwnPairs):
-    """Your own files."""
+    """A parallel corpus in your own files."""
 
     train: FilePair | None = None  #: training pairs
     valid: FilePair | None = None  #: pairs for choosing weights and settings
