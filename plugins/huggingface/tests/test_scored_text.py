@@ -136,7 +136,7 @@ def test_an_end_that_is_an_ordinary_token_is_an_error_inside_of_a_target_and_non
     assert torch.isfinite(score(model, prompts, [" c", " d"])[0].log_probs).all()
     batch = model.encode([Prompt(0, "a"), Prompt(1, "c")], [" c", "b"])
     model.start(model.encode([Prompt(0, "a")]))
-    with pytest.raises(SuiteError, match=rf"example 1 has 'b' \(token {token}\) inside.*eos_token_id"):
+    with pytest.raises(SuiteError, match=rf"example 1 contains 'b' \(token {token}\).*eos_token_id"):
         model.score(batch, SCORING)
 
 
