@@ -331,7 +331,7 @@ class Judge:
             self.excluded.add(record["by"])
 
     def _passes_without_mutant(self, record: Record) -> bool:
-        """Return whether the test that caught a mutant passes without it; for a loop, in less than half the time."""
+        """Return whether the test that caught a mutant passes without it (in less than half the time, for a loop)."""
         test = record["by"]
         if test not in self._passing:
             budget = record["took"] / 2 if record["verdict"] == LOOPED else NO_LIMIT
@@ -398,7 +398,7 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        """Read results, with the last record of each mutant."""
+        """Read results; the last record of each mutant counts."""
         about, *records = map(json.loads, path.read_text("utf-8").splitlines())
         return cls(about, {record["key"]: record for record in records})
 
@@ -453,7 +453,7 @@ Of {drawn} mutants (seed {seed}), {tried} were tried on commit `{commit}` until 
 
 
 def page(results: Results) -> str:
-    """Return docs/quality.md."""
+    """Return the text of docs/quality.md."""
     records = list(results.records.values())
     head = HEAD.format(
         **results.about, tried=len(records), last=max(record["date"] for record in records),

@@ -113,7 +113,7 @@ class Captioning(SequenceTask):
         }
 
     def text(self, tokens: list[int]) -> str:
-        """Join words by spaces; the caption metrics tokenize texts again, with the same result."""
+        """Join words with spaces; the caption metrics tokenize texts again, with the same result."""
         return join("word", [self.vocabulary[token] for token in tokens])
 
     def groups(self, split: Split) -> Mapping[int, int]:

@@ -48,7 +48,7 @@ class FeatureTable:
         return cls(path, shape[1:], read, wanted, corpus.splits)
 
     def rows(self, split: Split) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield each chunk's first image index and features; raise DataError if features are not finite."""
+        """Yield the index of each chunk's first image, and its features; raise DataError unless all are finite."""
         wanted = self.wanted[split]
         for start in range(0, len(wanted), CHUNK):
             rows = self.read(wanted[start : start + CHUNK]).astype(np.float32)

@@ -63,7 +63,7 @@ def _completions(code: str) -> Iterator[tuple[str, str]]:
 def _unparse(program: str) -> str | None:
     """Parse and unparse a program; return None if it does not parse or has no statement.
 
-    Besides SyntaxError, ast raises ValueError for zero bytes, lone surrogates and numbers of too many digits, and
+    Besides SyntaxError, ast raises ValueError for zero bytes, lone surrogates and numbers with too many digits, and
     RecursionError and MemoryError if brackets, operators or attributes are nested too deeply.
     """
     with warnings.catch_warnings():

@@ -73,7 +73,7 @@ class TextReader:
         return self._control_pattern.sub("", text) if self._control_pattern else text
 
     def around(self, text: str) -> tuple[list[int], list[int]]:
-        """Return the special tokens that the tokenizer adds before and after a text; before, if it is empty."""
+        """Return the special tokens that the tokenizer adds before and after a text (all before an empty text)."""
         plain, whole = (self.tokenizer(text, add_special_tokens=is_added).input_ids for is_added in (False, True))
         for index in range(len(whole) - len(plain) + 1) if plain else ():
             if whole[index : index + len(plain)] == plain:

@@ -1,4 +1,4 @@
-"""Base class of published causal and encoder-decoder models: their own tokens, stop strings, scores from logits."""
+"""Base class of published causal and encoder-decoder models: tokenizers, stop strings, and scores from logits."""
 
 from abc import abstractmethod
 from collections.abc import Sequence

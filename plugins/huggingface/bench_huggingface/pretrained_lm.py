@@ -1,4 +1,4 @@
-"""Published causal language models, attention or recurrent."""
+"""Published causal language models, attention-based or recurrent."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -259,7 +259,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return orders[torch.arange(len(orders), device=orders.device), drawn][:, None], None
 
     def _search(self, batch: Batch, sources: EncodedSources, config: IndigoConfig) -> tuple[Tensor, Tensor]:
-        """Search orders for an update, with dropout if `search_noise` is set."""
+        """Search for orders for an update, with dropout if `search_noise` is set."""
         if config.search_noise or not self.training:
             return search(self, batch, sources.change(Tensor.detach), config.beam)
         self.eval()

@@ -1,7 +1,7 @@
 """Figures of generation order: outputs as they grow word by word, with relative positions.
 
 As in Figures 4 and 5 of Gu et al. (2019), each step shows the sequence so far with the new word in a box. A matrix
-shows on which side of each other the items, numbered in generation order, stand; each step adds a row and a column.
+of items in generation order shows which item of each pair is on the left; each step adds a row and a column.
 """
 
 from __future__ import annotations

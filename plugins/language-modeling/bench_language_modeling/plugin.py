@@ -14,7 +14,7 @@ from bench_text.api import CorpusTaskConfig, Tokenizer, Words, tokenizer_digests
 
 
 class TokenizedConfig(CorpusTaskConfig):
-    """Base class of the Configs of this plugin."""
+    """Base Config of tasks on a tokenized text corpus."""
 
     corpus: Corpus = NamedText(name="cpython-docs")  #: corpus: a name, a name with settings, or files
     tokenizer: Tokenizer = Words()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings

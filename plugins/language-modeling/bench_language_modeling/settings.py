@@ -9,7 +9,7 @@ from bench_text.api import SPLITS, CorpusSplits, OwnSplits, TestName, by_name
 
 
 class PlainCorpus(CorpusSplits):
-    """Base class of all corpora."""
+    """Base class of the settings of text corpora."""
 
     @property
     def splits(self) -> tuple[str, ...]:

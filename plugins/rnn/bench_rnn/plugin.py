@@ -108,7 +108,7 @@ class Seq2SeqConfig(ModelConfig):
 
 
 class BidirectionalLMConfig(ModelConfig):
-    """A language model that reads the tokens it predicts; its scores with and without them show the effect.
+    """A language model that reads the tokens it predicts; scores with and without them show the effect.
 
     It is not a Stepper, so decoders reject it.
     """

@@ -209,7 +209,7 @@ def _lines(paths: Sequence[Path]) -> CorpusLines:
 
 
 def _name(corpus: NamedParallelCorpus | ParallelFiles, paths: Mapping[Split, Sides]) -> str:
-    """Return the name in reports; a user's files are identified by the first file's name and digest."""
+    """Return the corpus name for reports; a user's files are identified by the first file's name and digest."""
     labels = [f"{split} {paths[split][0][0].name} {corpora.digest(paths[split][0][0])[:8]}" for split in corpus.own]
     name = corpus.name if isinstance(corpus, NamedParallelCorpus) else "own files"
     return f"{name} ({', '.join(labels)})" if labels else name

@@ -114,13 +114,13 @@ class TranslationConfig(CorpusTaskConfig):
         return isinstance(self.corpus, ParallelFiles) and not (self.lowercase or self.parse or any(moses))
 
     def moses_of(self, kind: str) -> tuple[bool, bool]:
-        """Return whether Moses tokenizes and normalizes for a kind of tokenizer, in languages with spaces."""
+        """Return whether Moses tokenizes, and whether it normalizes, by kind of tokens, in languages with spaces."""
         usual = kind != "char" and not self.tokenized
         moses = usual if self.moses is None else self.moses
         return moses, moses if self.normalize is None else self.normalize
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return all purposes for the splits of the corpus."""
+        """Return all purposes for splits of the corpus, none for other splits."""
         return set(Purpose) if split in corpus.splits(self.corpus) else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:

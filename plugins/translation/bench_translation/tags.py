@@ -19,7 +19,7 @@ CODE = re.compile(r"([a-z]{2,3})_.*-ud-")  # language code in file names of Univ
 
 
 def files(treebank: str, data: Path) -> list[Path]:
-    """Return the files of a treebank, a folder with `*-train.conllu` or a file; raise DataError without files."""
+    """Return the files of a treebank, a folder with `*-train.conllu` or a file; raise DataError if there are none."""
     place = data / treebank
     paths = [place] if place.is_file() else sorted(place.glob("*-train.conllu"))
     wrong = [str(path) for path in paths if not path.stat().st_size]

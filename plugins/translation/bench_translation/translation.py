@@ -53,7 +53,7 @@ class Translation(ParallelTask):
         return " ".join(line.split())
 
     def text(self, tokens: list[int]) -> str:
-        """Join tokens to plain text, like the raw lines of the corpus."""
+        """Join tokens into plain text, like the raw lines of the corpus."""
         return self.sides[1].text([self.vocabulary[token] for token in tokens])
 
     def unsuitable(self, encoded: EncodedExamples) -> Mapping[str, Numbers]:

@@ -51,7 +51,7 @@ class MutualInformation(TrajectoryMetric):
         self.signature = f"I(w;noise|state)|positions:{over}"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Any]:
-        """Yield each output's value at a position or, for a mean, its sum, number of positions and sum by halves."""
+        """Yield each output's value at a position or, for a mean, its sum, number of positions and halves' sum."""
         return super().measure(predictions) if self.config.position is not None else map(self._row, predictions)
 
     def _row(self, prediction: Prediction) -> list[float]:

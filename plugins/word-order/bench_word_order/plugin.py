@@ -48,7 +48,7 @@ class WordOrderConfig(CorpusTaskConfig):
 
 
 class BaselineConfig(ModelConfig):
-    """Base Config of the baselines."""
+    """Base Config of the word-order baselines."""
 
     capabilities, sources = {Stepper}, {Source.BAG}
 
