@@ -45,7 +45,7 @@ def _read(config: CodeGenerationConfig, inspection: Inspection, parallel: Parall
     for number, pair in enumerate(pairs) if split != "train" else ():
         if not all(pair):
             place = next(lines.place(number) for lines, text in zip(sides, pair, strict=True) if not text)
-            raise DataError(f"{place} is empty. Each pair to decode needs both sides. Correct the files.")
+            raise DataError(f"{place} is empty. Pairs that are decoded need both sides. Correct the files.")
     return {*map(hash, pairs)}
 
 

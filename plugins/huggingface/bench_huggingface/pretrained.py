@@ -65,7 +65,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         if self.stride and self.positions and self.stride > self.positions[0]:
             raise SuiteError(
                 f"windows with `stride: {self.stride}` skip tokens: the model in {self.folder} has only "
-                f"{self.positions[0]} positions (`{self.positions[1]}`). Set at most this number."
+                f"{self.positions[0]} positions (`{self.positions[1]}`). Set a smaller `stride`."
             )
         self.vocabulary_size = min(len(self.words), settings.get_text_config().vocab_size)
         self.numbering = self._numbering()

@@ -100,7 +100,7 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
             if source_lines != target_lines:
                 raise DataError(
                     f"{source_file} has {source_lines:,} lines, but {target_file} has {target_lines:,}: line n of "
-                    "one file must translate line n of the other. Only line feeds end lines. Correct the files."
+                    "one file must translate line n of the other. Only line feeds separate lines. Correct the files."
                 )
         share = share_of(corpus, split)
         if share is None:

@@ -114,7 +114,7 @@ def _check_pair(config: TranslationConfig, pair: LinePair) -> None:
     """Raise DataError for a blank line in an evaluation split, or a source over its limit."""
     for text, place in zip(pair.texts, pair.places, strict=True):
         if not text.strip():
-            raise DataError(f"{place} is empty. Each pair to decode needs both sides. Correct the files.")
+            raise DataError(f"{place} is empty. Pairs that are decoded need both sides. Correct the files.")
     limit = config.source_limit
     if limit is not None and config.over_limit == "error":
         words = len(LanguageSide.of(config)[0].tokenize([pair.texts[0]])[0].split())

@@ -92,7 +92,7 @@ def _treebank(settings: Treebank, data: Path) -> dict[str, list[Path]]:
     missing = [f"*-{part}.conllu" for part, paths in paths_of.items() if not paths]
     if missing:
         raise DataError(
-            f"there is no {' and no '.join(missing)} in {folder} to train a parser. Put the files of a treebank "
+            f"training a parser needs {' and '.join(missing)} in {folder}. Put the files of a treebank "
             "of https://universaldependencies.org there, such as UD_English-EWT, or correct `parse:`."
         )
     corpora.check_files((path for paths in paths_of.values() for path in paths), ADVICE)

@@ -47,7 +47,7 @@ def lexicon(corpus: WordCounts, config: WordGenerationConfig) -> Lexicon:
     pairs = sorted(pairs)[: config.types]
     words, numbers = [word for _, word in pairs], [-number for number, _ in pairs]
     if sum(numbers) >= MAX_TOKENS:
-        raise DataError(f"{corpus.name} has {sum(numbers):,} tokens, too many to count exactly.")
+        raise DataError(f"{corpus.name} has {sum(numbers):,} tokens, too many to count exactly. Use smaller counts.")
     alphabet = "".join(sorted(set().union(*words))) if config.alphabet is None else config.alphabet
     return Lexicon(words, np.array(numbers, np.int64), alphabet, len(counts) - len(words))
 
