@@ -301,7 +301,7 @@ def test_digests_of_what_parses_are_read_too(tmp_path, pipeline):
 
 def test_a_treebank_that_is_not_there_is_told_with_its_home(tmp_path):
     settings = write_corpus(tmp_path) | {"parse": {"kind": "train"}}
-    with pytest.raises(DataError, match=r"no \*-train\.conllu and no \*-dev\.conllu in .*ud-english-ewt.*https://"):
+    with pytest.raises(DataError, match=r"needs \*-train\.conllu and \*-dev\.conllu in .*ud-english-ewt.*https://"):
         TranslationConfig.model_validate(settings).reads(tmp_path)
 
 

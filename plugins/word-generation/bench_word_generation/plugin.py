@@ -146,7 +146,7 @@ class MutualInformationConfig(MetricConfig):
     range = 0, inf
     cites = ["schmidt2018"]
 
-    position: PositiveInt | None = None  #: t, from 1; by default the mean over positions
+    position: PositiveInt | None = None  #: t, counted from 1; default: the mean over positions
     until_stop: bool = False  #: average over the positions up to the end of each output, instead of all positions
 
     @model_validator(mode="after")
@@ -163,7 +163,7 @@ class LetterEntropyConfig(MetricConfig):
     range = 0, inf
     cites = ["schmidt2018"]
 
-    position: PositiveInt | None = None  #: t, from 1; by default the mean over positions
+    position: PositiveInt | None = None  #: t, counted from 1; default: the mean over positions
 
 
 @hookimpl
