@@ -29,7 +29,7 @@ class CaptionedImage:
 
 
 def pictures(path: Path) -> list[CaptionedImage]:
-    """Read a file in either layout; return images in file order, or raise DataError with file and error."""
+    """Return the images of a file in COCO's or Karpathy's layout, in file order; raise DataError for invalid ones."""
     content = _parse(path)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise DataError(f"{path} is not an annotation file: it has no list of `images`.")
@@ -93,7 +93,7 @@ def _of_coco(path: Path, content: Entry) -> Iterator[CaptionedImage]:
             captions[image_id].add(entry["caption"], f"{where} has a `caption` that")
     if unknown:
         raise DataError(
-            f"{path} has {len(unknown):,} captions of images that are not listed: {_join_values(unknown)}."
+            f"{path} has {len(unknown):,} captions of images that are not in `images`: {_join_values(unknown)}."
         )
     duplicates = _duplicates(numbers)
     if duplicates:

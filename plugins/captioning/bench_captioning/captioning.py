@@ -69,7 +69,7 @@ class Captioning(SequenceTask):
         if not lines:
             raise DataError(
                 f"all captions of {self._corpus.name} have more than `longest: {self.config.longest}` words. "
-                "Increase it."
+                "Increase `longest`."
             )
         most = None if self.config.vocab_size is None else self.config.vocab_size - 2
         encoder = self.encoder(Words(min_count=self.config.min_count, most_words=most), data, lines)
@@ -113,7 +113,7 @@ class Captioning(SequenceTask):
         }
 
     def text(self, tokens: list[int]) -> str:
-        """Join words by spaces; the caption metrics tokenize texts again, with the same result."""
+        """Join words with spaces; the caption metrics tokenize texts again, with the same result."""
         return join("word", [self.vocabulary[token] for token in tokens])
 
     def groups(self, split: Split) -> Mapping[int, int]:

@@ -184,7 +184,7 @@ def _split_pictures(
             )
     elif missing := sorted(set(names) - {str(split) for split in present}):
         known = ", ".join(sorted(str(split) for split in present))
-        raise DataError(f"{path} has no images of split {', '.join(map(repr, missing))}. Its splits: {known}.")
+        raise DataError(f"{path} has images of {known}, not of {', '.join(map(repr, missing))}. Correct `splits:`.")
     return {
         split: [picture for picture in images if names.get(picture.split or "") == split] for split in SPLITS
     }  # fmt: skip
@@ -212,7 +212,7 @@ def _check_splits(
         for picture in images:
             other = homes.setdefault((picture.id, picture.name), split)
             if other != split:
-                raise DataError(f"image {picture.id} ({picture.name}) of {name} is in {other} and in {split}.")
+                raise DataError(f"image {picture.id} ({picture.name}) of {name} is in both {other} and {split}.")
     return CaptionCorpus(name, splits, [picture for each in files for picture in each], folders)
 
 

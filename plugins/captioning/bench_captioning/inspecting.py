@@ -42,7 +42,7 @@ def _check_captions(config: CaptioningConfig, corpus: CaptionCorpus) -> None:
                 counts.update(tokens)
     if not number:
         raise DataError(
-            f"all captions of {corpus.name} have more than `longest: {config.longest}` words. Increase it."
+            f"all captions of {corpus.name} have more than `longest: {config.longest}` words. Increase `longest`."
         )
     if max(counts.values()) < config.min_count:
         raise DataError(

@@ -40,7 +40,7 @@ class FeatureTable:
         needed, dimensions = DIMENSIONS[form]
         if len(shape) != dimensions or 0 in shape:
             raise DataError(
-                f"{path} holds features of shape {list(shape)}, but `form: {form}` needs {needed}, none of them 0. "
+                f"{path} holds features of shape {list(shape)}, but `form: {form}` needs {needed} without zeros. "
                 "Choose the other form, or recompute the features."
             )
         places = _places(named[0] if named else None, shape[0], corpus, path)
@@ -48,7 +48,7 @@ class FeatureTable:
         return cls(path, shape[1:], read, wanted, corpus.splits)
 
     def rows(self, split: Split) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the position of each chunk's first image, and the chunk's features; raise DataError unless finite."""
+        """Yield the index of each chunk's first image, and its features; raise DataError unless all are finite."""
         wanted = self.wanted[split]
         for start in range(0, len(wanted), CHUNK):
             rows = self.read(wanted[start : start + CHUNK]).astype(np.float32)

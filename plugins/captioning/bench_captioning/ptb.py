@@ -58,7 +58,7 @@ def _command() -> list[str]:
     try:
         program = java()
     except SuiteError as error:
-        raise SuiteError(f"the caption tokenizer needs Java, which is missing, as for METEOR: {error}") from None
+        raise SuiteError(f"the caption tokenizer needs Java, like METEOR: {error}") from None
     return [
         *(program, "-Xmx1024m", "-XX:+IgnoreUnrecognizedVMOptions", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
         *("-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US", "-cp", str(JAR)),

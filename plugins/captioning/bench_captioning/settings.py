@@ -41,7 +41,7 @@ class OneFile(Settings):
             for name in names:
                 if homes.setdefault(name, split) != split:
                     raise ValueError(
-                        f"{name!r} is listed under {homes[name]} and under {split}: an image must be in one split"
+                        f"{name!r} is listed under both {homes[name]} and {split}; list it under one split"
                     )
         return self
 
@@ -99,9 +99,9 @@ class ResNet(Settings):
     def _check(self) -> Self:
         random = {"widths", "depths", "seed"} & self.model_fields_set
         if self.path and random:
-            raise ValueError(f"{', '.join(sorted(random))} apply to random networks only, but `path` names weights")
+            raise ValueError(f"remove `path`, or the settings of random networks: {', '.join(sorted(random))}")
         if self.depths is not None and len(self.depths) != len(self.widths):
-            raise ValueError(f"`depths` has {len(self.depths)} stages, but `widths` has {len(self.widths)}")
+            raise ValueError(f"`depths` ({len(self.depths)}) and `widths` ({len(self.widths)}) must be equally long")
         return self
 
     @property

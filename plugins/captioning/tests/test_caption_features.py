@@ -222,8 +222,8 @@ def test_images_that_are_missing_are_named(data, prepare):
 
 def test_settings_that_mean_nothing_are_refused():
     for features, message in (
-        ({"kind": "resnet", "path": "net", "widths": [3]}, "widths apply to random networks"),
-        ({"kind": "resnet", "widths": [3, 4], "depths": [1]}, "`depths` has 1 stages, but `widths` has 2"),
+        ({"kind": "resnet", "path": "net", "widths": [3]}, "settings of random networks: widths"),
+        ({"kind": "resnet", "widths": [3, 4], "depths": [1]}, r"`depths` \(1\) and `widths` \(2\) must"),
         ({"kind": "vgg"}, "vgg"),
     ):
         with pytest.raises(ValidationError, match=message):

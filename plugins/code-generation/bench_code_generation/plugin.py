@@ -29,14 +29,14 @@ class CodeGenerationConfig(CorpusTaskConfig):
     ]
 
     corpus: Corpus = CPythonPairs(name="cpython-pairs")  #: a name, a name with settings, or your own files
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: one for both sides, or one for each
+    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: tokenizer of both sides, or of each
     shared: bool = False  #: whether source and target share a vocabulary
     longest: PositiveInt | None = None  #: maximum tokens on either side of a training pair
 
     @model_validator(mode="after")
     def _sides_can_share(self) -> Self:
         if self.shared and self.tokenizer.source != self.tokenizer.target:
-            raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
+            raise ValueError("`shared: true` needs the same tokenizer for source and target. Change one of them")
         return self
 
     def at(self, split: str | None) -> Self:

@@ -52,9 +52,9 @@ def positions(config: TransformerSettings, info: TaskInfo) -> Positions:
     default: Positions = getattr(config, "positions", "relative")  # as in a plain Transformer's decoder
     encoding = config.source_positions or (default if ordered else "none")
     if encoding != "none" and not ordered:
-        what = "features" if info.source_shape else "a bag"
+        what = "a source of features" if info.source_shape else "a bag"
         raise SuiteError(
-            f"`source_positions: {encoding}` needs a source with an order, and {what} has none. Leave it out."
+            f"`source_positions: {encoding}` needs an ordered source, but {what} has no order. Remove this setting."
         )
     return encoding
 

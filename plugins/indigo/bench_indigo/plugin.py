@@ -73,7 +73,7 @@ class IndigoConfig(TransformerSettings):
         if self.eod_slot and self.position_first:
             raise ValueError(
                 "`eod_slot` adds a slot for the end, but with `position_first` the end is an alternative to slots. "
-                "Leave one of them out"
+                "Remove one of them"
             )
         return self
 
@@ -109,7 +109,7 @@ class InsertionTransformerConfig(TransformerSettings):
     def _tau_is_of_binary(self) -> Self:
         if self.tau is not None and self.loss != "binary":
             raise ValueError(
-                "`tau` is a setting of `loss: binary`; weights of `loss: uniform` are equal. Leave one out"
+                "`tau` applies only to `loss: binary`; `loss: uniform` has equal weights. Remove one of them"
             )
         return self
 
@@ -120,7 +120,7 @@ class InsertionTransformerConfig(TransformerSettings):
 
 
 class InsertConfig(DecoderConfig):
-    """Settings shared by decoders that insert into a canvas."""
+    """Settings shared by decoders that insert words into a canvas."""
 
     needs = Refiner
     cites = ["stern2019"]

@@ -107,7 +107,7 @@ def test_features_have_no_order():
 
 @pytest.mark.parametrize(("info", "what"), [(BAG, "a bag"), (tiny_info(Source.GRID), "features")])
 def test_positions_of_what_has_none_are_refused(info, what):
-    with pytest.raises(SuiteError, match=f"`source_positions: relative`.*{what} has none"):
+    with pytest.raises(SuiteError, match=f"`source_positions: relative`.*{what} has no order"):
         SourceEncoder(IndigoConfig(**SMALL, source_positions="relative"), info, None)
 
 

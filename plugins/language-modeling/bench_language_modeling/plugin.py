@@ -14,9 +14,9 @@ from bench_text.api import CorpusTaskConfig, Tokenizer, Words, tokenizer_digests
 
 
 class TokenizedConfig(CorpusTaskConfig):
-    """Base class of the Configs of this plugin."""
+    """Base Config of tasks on a tokenized text corpus."""
 
-    corpus: Corpus = NamedText(name="cpython-docs")  #: the text: a name, a name with settings, or files
+    corpus: Corpus = NamedText(name="cpython-docs")  #: corpus: a name, a name with settings, or files
     tokenizer: Tokenizer = Words()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings
 
     def reads(self, data: Path) -> Mapping[str, str]:
@@ -36,7 +36,7 @@ class SequenceCompletionConfig(TokenizedConfig):
     short: Literal["pad", "drop"] = "pad"  #: whether sentences of at most k tokens are padded or excluded
     longest: PositiveInt | None = None  #: maximum number of tokens of a sentence; longer sentences are excluded
     random_contexts: NonNegativeInt | None = None  #: number of prefixes in the split `random`; default: size of test
-    references: Literal["text", "tokens"] = "text"  #: compared with outputs; `tokens` have `<unk>` for rare words
+    references: Literal["text", "tokens"] = "text"  #: compared with outputs; in `tokens`, rare words are `<unk>`
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
