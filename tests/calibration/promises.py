@@ -33,7 +33,8 @@ from block_bootstrap import BLOCKS, block_length
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "calibration.json"
 LAST = "Not covered by these simulations"  # behind all tables
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "statistics.md"
+DOCS = Path(__file__).parents[2] / "docs"
+IN_STATISTICS = ("conclusions",)  # all other tables are in simulations.md
 SEEDS = (1, 2, 3, 5, 10)
 SPREADS = (0.0, 0.5, 3.0)
 ONE = (0.0,)  # what one seed can promise something of
@@ -688,7 +689,12 @@ def main() -> None:
         }
     if asked.record:
         RECORDED.write_text(json.dumps(recorded, indent=0) + "\n", encoding="utf-8")
-        DOCUMENTED.write_text(documented(DOCUMENTED.read_text(encoding="utf-8"), recorded), encoding="utf-8")
+        for name in ("statistics", "simulations"):
+            tables = {
+                key: table for key, table in recorded.items() if (key in IN_STATISTICS) == (name == "statistics")
+            }
+            page = DOCS / f"{name}.md"
+            page.write_text(documented(page.read_text(encoding="utf-8"), tables), encoding="utf-8")
 
 
 def documented(text: str, recorded: Mapping[str, Any]) -> str:
