@@ -79,7 +79,7 @@ FORMS = {
     r"is (?:worth )?nothing(?= *[.;])": "has no effect",
 }
 ENGLISH = {re.compile(rf"\b(?:{form})(?!\w)", re.IGNORECASE): advice for form, advice in FORMS.items()}
-GENERATED = re.compile(r"docs/(api|code)/|docs/(api|code|parts|suites|commands|quality)\.md")
+GENERATED = re.compile(r"docs/(api|code)/|docs/(api|code|parts|suites|commands|quality|simulations)\.md")
 RECORDS = re.compile(r"reports/|CHANGELOG\.md|suites/.*references/|.*/tests/|tests/|tools/words\.py")
 
 
