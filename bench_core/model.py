@@ -233,7 +233,7 @@ class Stepper(Sampler, Generic[S]):
         return actions
 
     def chain(self, batch: Batch, rng: Rng) -> Tensor:
-        """Return the 0-padded action sequence that generates `gold` [N, K], as in `score`; by default `gold`."""
+        """Return the 0-padded action sequences [N, K] that generate `gold`, as in `score`; by default `gold`."""
         return batch.gold
 
     def sample(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:

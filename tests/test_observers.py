@@ -302,7 +302,7 @@ def test_an_observer_that_hangs_is_given_up_after_the_run(go, suite_file, monkey
         freed.set()
     assert len(events) == 1
     assert len(warnings) == 1
-    assert "observer 'hanging' is switched off: it did not end in time" in warnings[0]
+    assert "observer 'hanging' is switched off: it did not finish in time" in warnings[0]
     check_complete(run, heard)
 
 

@@ -21,7 +21,7 @@ def planned_stages(
 ) -> Iterator[RecordedStage]:
     """Yield the records of the stages of a plan.
 
-    By key, `results` are digests, `computed` are digests of environment and cost, and `observed` are inputs.
+    By stage key, `results` are digests, `computed` are digests of environment and cost, and `observed` are inputs.
     """
     for key, stage in plan.stages.items():
         digests = results.get(key, ""), computed.get(key, "")

@@ -14,7 +14,7 @@ from bench_training.checkpoint import from_bytes, to_bytes
 from bench_training.log import Average
 
 CPU = torch.device("cpu")
-COLLECTIVE_TIMEOUT = timedelta(days=7)  #: includes evaluations by process 0; the end of a process is noticed at once
+COLLECTIVE_TIMEOUT = timedelta(days=7)  #: spans evaluations by process 0; the end of a process is noticed at once
 
 
 @dataclass(frozen=True)

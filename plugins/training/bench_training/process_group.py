@@ -103,5 +103,5 @@ def _explain_failures(others: Sequence[tuple[Any, IO[bytes]]]) -> Iterator[None]
                     output.seek(0)
                     text = output.read().decode(errors="replace")[-MAX_OUTPUT_CHARS:].strip()
                     reason = text or f"code {process.returncode}"
-                    raise PluginError(f"process {number} of the training ended: {reason}") from error
+                    raise PluginError(f"process {number} of the training run ended: {reason}") from error
         raise

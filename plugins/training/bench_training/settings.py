@@ -78,7 +78,7 @@ class Schedule(OpenSettings):
     """A learning rate schedule; additional keys are its arguments."""
 
     name: str = "constant"  #: constant, plateau, inverse-sqrt, linear, cosine, or a torch class such as `StepLR`
-    updates: PositiveInt | None = None  #: length in updates; the last schedule needs none
+    updates: PositiveInt | None = None  #: length in updates; the last schedule needs no length
     epochs: PositiveInt | None = None  #: length in epochs
     share: float | None = Field(None, gt=0, le=1)  #: share of all updates; in the first schedule, includes warm-up
     every: Literal["update", "epoch"] = "update"  #: how often a torch schedule steps
@@ -131,7 +131,7 @@ AveragingSetting: TypeAlias = Annotated[
 class Phase(OpenSettings):
     """A training phase; additional keys are model settings that may differ between phases."""
 
-    updates: PositiveInt | None = None  #: length in updates; without `updates` and `epochs`, as in `training`
+    updates: PositiveInt | None = None  #: length in updates; if `epochs` is not set either, as in `training`
     epochs: PositiveInt | None = None  #: length in epochs; if both are set, the shorter length applies
     lr: PositiveFloat | None = None  #: peak learning rate; by default `lr` of `training`
     warmup: NonNegativeInt | None = None  #: updates of linear warm-up from the start of the phase
@@ -146,7 +146,7 @@ class Phase(OpenSettings):
 
 
 class TrainingConfig(TrainingBase):
-    """The training of a model."""
+    """The settings for training a model."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -231,7 +231,7 @@ class TrainingConfig(TrainingBase):
             if (shares := fsum(each.share or 0 for each in several)) > 1 + 1e-9:
                 raise ValueError(
                     f"the shares of a schedule sequence sum to {shares:g}, but may sum to at most 1. "
-                    "Reduce them, or remove that of the last schedule"
+                    "Reduce them, or remove the last `share`"
                 )
         return self
 
