@@ -202,8 +202,8 @@ HYPOTHESES = {
     "tokens alone": r"\[1\]; expected a Hypothesis",
     "none": r"None for \d+ rows",
     "rows": r"\d+ lists for \d+ rows",
-    "nothing": r"gave \[\] for example \d+; expected a list of hypotheses",
-    "unlisted": r"gave a Hypothesis for example \d+; expected a list of hypotheses",
+    "nothing": r"\[\] for example \d+; expected a list of hypotheses",
+    "unlisted": r"a Hypothesis for example \d+; expected a list of hypotheses",
 }
 
 
