@@ -315,7 +315,7 @@ def test_no_more_events_wait_for_a_slow_observer_than_it_may_have(monkeypatch):
             hear(RunStarted(str(number), "suite", 0))
         freed.set()
     assert warnings == [
-        "observer 'slow' is switched off: it is too slow: 10 events wait for it. The run is not affected."
+        "observer 'slow' is switched off: it is too slow: 10 events are waiting for it. The run is not affected."
     ]
     assert len(events) <= 11
 

@@ -113,7 +113,7 @@ def _print_problems(path: str, problems: dict[str, str]) -> None:
 def _check_profiles(
     path: Path, profile: str | None, settings: tuple[str, ...], inspection: InspectionInputs | None
 ) -> Iterator[tuple[str, Suite | None, int, list[str]]]:
-    """Yield label, suite, cell count and problems for `profile` or, by default, without and with each profile."""
+    """Yield label, suite, cell count and problems for `profile`; by default, without a profile and for each."""
     from bench_core.suites import yaml_source
 
     try:

@@ -83,7 +83,7 @@ EXECUTION_OPTIONS = (
 
 
 def execution_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add execution options, collected in an `Execution`, and replace the suite by a list of suites, one per look."""
+    """Add execution options, collected in an `Execution`, and replace the suite with its looks, a list of suites."""
 
     @wraps(function)
     def command(

@@ -51,7 +51,7 @@ def store_weights(model: Any, folder: Path) -> None:
 
 
 def unshared(model: Any) -> Any:
-    """Return a proxy of a model for safetensors whose weights do not share storage.
+    """Return a proxy of a model, for safetensors, in which weights do not share storage.
 
     cuDNN's recurrent layers share storage between weights. Tied weights remain tied.
     """

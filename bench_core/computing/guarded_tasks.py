@@ -93,7 +93,7 @@ class CheckedTask(Task):
         return self._by_id("references", self.task.references(split), _are_texts, TEXTS)
 
     def _by_id(self, method: str, mapping: T, fits: Callable[[object], bool], due: Fault) -> T:
-        """Return a mapping whose values pass `fits`, or another object that itself does; else raise PluginError."""
+        """Return a result if it, or every value of a mapping, passes `fits`; otherwise raise PluginError."""
         for value in mapping.values() if isinstance(mapping, Mapping) else [mapping]:
             if not fits(value):
                 raise gave(self.task, method, brief(value), due)

@@ -158,7 +158,7 @@ def _end_watch(runner: StageRunner, modules: Collection[str], failure: str) -> N
     if restored:
         runner.warn(f"it changed {', '.join(restored)}, restored before the next stage.")
     if lingering:
-        fate = "so its process ends" if WATCH.exclusive else "and other stages fail meanwhile: use --workers 1"
+        fate = "so its process ends" if WATCH.exclusive else "and other stages fail until they end: use --workers 1"
         runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
     if names:
         _forget_results()

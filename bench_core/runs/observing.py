@@ -53,7 +53,7 @@ class ObserverThread:
         if self.off.is_set():
             return
         if self.waiting.qsize() >= MAX_WAITING_EVENTS:
-            self._switch_off(f"it is too slow: {MAX_WAITING_EVENTS:,} events wait for it")
+            self._switch_off(f"it is too slow: {MAX_WAITING_EVENTS:,} events are waiting for it")
         else:
             self.waiting.put(event)
 

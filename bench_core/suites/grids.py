@@ -25,7 +25,7 @@ class ModelGrid:
 
 
 def expand(source: Located, problems: Problems) -> dict[str, ModelGrid]:
-    """Replace every model that has a grid by the combinations of the grid; return the grids by name.
+    """Replace every model that has a grid with the combinations of the grid; return the grids by name.
 
     Problems of a setting are reported at the grid.
     """

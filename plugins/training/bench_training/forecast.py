@@ -125,7 +125,7 @@ def _training(stage: Stage, number: int, estimates: Any, failures: Mapping[str, 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Format the rows of training stages for a terminal, without empty columns.
 
-    The CPU column is empty for training stages of which only the wall time is known.
+    The CPU column is empty for training stages whose CPU time is unknown.
     """
     table = [
         {

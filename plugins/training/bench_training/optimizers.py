@@ -23,8 +23,8 @@ def optimizers(
 ) -> list[torch.optim.Optimizer]:
     """Return an optimizer for weights with dense gradients and another for embeddings with sparse gradients.
 
-    The sparse one leaves rows outside the batch unchanged, including their momentum (lazy Adam). Each parameter group
-    stores its peak learning rate as `peak_lr`, and the initial values of scheduled settings as `given`. Raises
+    The second optimizer leaves rows outside the batch unchanged, including their momentum (lazy Adam). Each parameter
+    group stores its peak learning rate as `peak_lr`, and the initial values of scheduled settings as `given`. Raises
     SuiteError if the settings are invalid or need all rows of a sparse embedding.
     """
     default = which or config.optimizer

@@ -159,7 +159,7 @@ class TrainingConfig(TrainingBase):
     epochs: PositiveInt | None = None  #: length in epochs; 10 if neither `epochs` nor `updates` is set
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; by default one evaluation per epoch
     patience: PositiveInt | None = None  #: early stopping: number of evaluations without improvement in `select`
-    stop: Stop | None = None  #: early stopping by another metric
+    stop: Stop | None = None  #: early stopping by a separate metric
     clip: ClipSetting | None = None  #: gradient clipping: a maximum global norm, or a mapping
     label_smoothing: float = Field(0.0, ge=0, lt=1)  #: probability mass of each target to spread over all tokens
     average: AveragingSetting | None = None  #: weight averaging: a kind, or a mapping

@@ -231,7 +231,7 @@ class JointTrainer(Trainer):
         """Raise TrainingError if all copies have failed."""
         copies = self.progress.copies
         if all(copy.failure for copy in copies):
-            raise TrainingError(f"all {len(copies)} seeds failed, the first one at {copies[0].failure}")
+            raise TrainingError(f"all {len(copies)} seeds failed, the first at {copies[0].failure}")
 
     def _step(self) -> None:
         failed = [number for number, copy in enumerate(self.progress.copies) if copy.failure]
