@@ -155,7 +155,7 @@ class TextGenerator(Model):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Raise PluginError: there is nothing to train."""
-        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
+        raise PluginError(f"{type(self).__name__} cannot be trained. Remove its `training`.")
 
 
 class OwnVocabulary(Model):
@@ -194,7 +194,7 @@ class OwnVocabulary(Model):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Raise PluginError: pretrained models have no loss."""
-        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
+        raise PluginError(f"{type(self).__name__} cannot be trained. Remove its `training`.")
 
 
 class Sampler(Model):
@@ -279,4 +279,4 @@ class TextScorer(Scorer):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Raise PluginError: there is nothing to train."""
-        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
+        raise PluginError(f"{type(self).__name__} cannot be trained. Remove its `training`.")

@@ -113,7 +113,7 @@ def _print_problems(path: str, problems: dict[str, str]) -> None:
 def _check_profiles(
     path: Path, profile: str | None, settings: tuple[str, ...], inspection: InspectionInputs | None
 ) -> Iterator[tuple[str, Suite | None, int, list[str]]]:
-    """Yield label, suite, cell count and problems for `profile`; by default, without a profile and for each."""
+    """Yield label, suite, cell count and problems of `profile` or, by default, of the suite and of each profile."""
     from bench_core.suites import yaml_source
 
     try:

@@ -298,7 +298,7 @@ def _json_lines(parts: Iterable[Any], metric: Metric[Any]) -> Iterator[bytes]:
 
 
 def checked_error(metric: Metric[Any], parts: Sequence[Any]) -> float:
-    """Return a score's standard error due to sampling in a model; raise PluginError unless finite and at least 0."""
+    """Return a score's standard error due to sampling in a model; raise PluginError unless it is finite and >= 0."""
     error: object = metric.error(parts)
     if is_number(error) and isinstance(error, int | float) and 0 <= error < math.inf:
         return float(error)

@@ -91,7 +91,7 @@ class Worker:
             self.gpu = gpu
 
     def _gpus(self) -> dict[str, str]:
-        """Return environment variables with the GPU of the process, and all GPUs for distributed training."""
+        """Return environment variables that name the GPU of the process, and all GPUs for distributed training."""
         if self.gpu is None:
             return {}
         return {"CUDA_VISIBLE_DEVICES": self.gpu, "BENCH_GPUS": ",".join(gpu.name for gpu in gpus_here())}

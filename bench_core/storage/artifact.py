@@ -273,9 +273,9 @@ def _check_format(path: Path) -> None:
         start, size = file.read(9), path.stat().st_size
     header = int.from_bytes(start[:8], "little")  # the size of the header of a safetensors file
     if path.suffix == ".safetensors" and (start[8:] != b"{" or header > min(size - 8, MAX_HEADER_BYTES)):
-        raise StoreError(f"{path}: not a safetensors file. It is not opened.")
+        raise StoreError(f"{path}: not a safetensors file, so it is not opened.")
     if path.suffix == ".npy" and not start.startswith(NPY_MAGIC):
-        raise StoreError(f"{path}: not an npy file. It is not opened.")
+        raise StoreError(f"{path}: not an npy file, so it is not opened.")
 
 
 def reason(error: OSError) -> str:

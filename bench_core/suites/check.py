@@ -135,7 +135,7 @@ def _untrainable(suite: Suite) -> Iterator[Misfit]:
         with suppress(Unreadable):
             if entry.training.trains and entry.config.is_untrainable():
                 keys = training_keys(suite.effective, name, task, ("mode",))
-                yield Misfit(name, f"{entry.config.name} is not trained. Leave out its `training`.", keys)
+                yield Misfit(name, f"{entry.config.name} cannot be trained. Remove its `training`.", keys)
 
 
 def _pairing_misfits(suite: Suite) -> Iterator[Misfit]:

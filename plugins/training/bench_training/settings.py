@@ -21,7 +21,7 @@ from pydantic import (
 from bench_core.suites.axes import Names
 from bench_core.suites.training import Select, Strict, TrainingBase
 
-#: Optimizers that update each weight independently, so that stacked copies are trained as if separately.
+#: Optimizers that update each weight independently, so that stacked copies train as they would separately.
 ELEMENTWISE = {
     "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop", "sgd",
 }  # fmt: skip
@@ -131,7 +131,7 @@ AveragingSetting: TypeAlias = Annotated[
 class Phase(OpenSettings):
     """A training phase; additional keys are model settings that may differ between phases."""
 
-    updates: PositiveInt | None = None  #: length in updates; if `epochs` is not set either, as in `training`
+    updates: PositiveInt | None = None  #: length in updates; by default, unless `epochs` is set, as in `training`
     epochs: PositiveInt | None = None  #: length in epochs; if both are set, the shorter length applies
     lr: PositiveFloat | None = None  #: peak learning rate; by default `lr` of `training`
     warmup: NonNegativeInt | None = None  #: updates of linear warm-up from the start of the phase
