@@ -188,7 +188,7 @@ class MetricConfig(Config):
 class ProbeConfig(Config):
     """The Config of a probe; settings that it shares with the metric of a statement must have the same value.
 
-    For example, a statement about the first 1,500 tokens is never compared with a measurement of 500.
+    For example, a statement about the first 1,500 tokens is never compared with a measurement of the first 500.
     """
 
     with_decoder: ClassVar[bool] = False  #: whether it runs once per model and decoder instead of once per model
@@ -209,10 +209,10 @@ class TaskConfig(Config):
         return ()
 
     def at(self, split: str | None) -> Self:
-        """Return the settings on which an evaluated split or, for None, training depends.
+        """Return the settings that determine an evaluated split or, for None, the training data.
 
-        If these differ, the split and the training data are prepared separately, and the latter are the split's
-        `Task.base`. By default returns all settings: all splits are prepared together, and training depends on all.
+        If these differ, the split and the training data are prepared separately, and the training data are
+        the split's `Task.base`. By default returns all settings, so all splits are prepared together.
         """
         return self
 

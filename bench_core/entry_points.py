@@ -48,7 +48,7 @@ def origin(entry: EntryPoint) -> tuple[str, str]:
     return distribution.name, distribution.version
 
 
-NOT_INSTALLED = "not installed"  #: stands in for a version
+NOT_INSTALLED = "not installed"  #: given in place of a version
 
 
 @cache

@@ -209,7 +209,7 @@ def test_a_list_is_set_as_a_whole(suite_file):
 
 def test_more_cells_than_can_be_planned_are_refused_before_they_are_made(suite_file):
     told = mistakes(suite_file(**{"scale: 2.0": f"grid: {{scale: {[*range(1000)]}}}"}), seeds=500)
-    assert "S:6:1: a suite can have 250,000 cells" in told
+    assert "S:6:1: a suite can have at most 250,000 cells" in told
     assert "this suite has 1,001 models x 2 decoders x 500 seeds" in told
     assert "at most 100,000 seeds" in mistakes(suite_file(), seeds=10**400)
 

@@ -73,7 +73,7 @@ class Commands(click.Group):
         except SystemExit as stop:  # otherwise, its code would become the exit code
             from bench_core.errors import PluginError
 
-            raise PluginError(f"a plugin called sys.exit({stop.code!r}). Remove that, or uninstall it.") from stop
+            raise PluginError(f"a plugin called sys.exit({stop.code!r}). Remove the call, or the plugin.") from stop
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         known = self.list_commands(ctx)

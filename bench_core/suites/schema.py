@@ -88,7 +88,7 @@ class SuiteFile(Strict):
     @classmethod
     def _distinct(cls, seeds: int | list[int]) -> int | list[int]:
         if isinstance(seeds, list) and (not seeds or len(set(seeds)) < len(seeds)):
-            raise ValueError("seeds must be a number of seeds, or a list of distinct ones")
+            raise ValueError("seeds must be a number of seeds, or a list of distinct seeds")
         if isinstance(seeds, int) and seeds > MAX_SEEDS:
             raise ValueError(f"at most {MAX_SEEDS:,} seeds are possible")
         return seeds

@@ -21,7 +21,7 @@ from pydantic import (
 from bench_core.suites.axes import Names
 from bench_core.suites.training import Select, Strict, TrainingBase
 
-#: Optimizers that update each weight independently, so that stacked copies are trained as if separately.
+#: Optimizers that update each weight independently, so that stacked copies train as they would separately.
 ELEMENTWISE = {
     "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop", "sgd",
 }  # fmt: skip
@@ -78,7 +78,7 @@ class Schedule(OpenSettings):
     """A learning rate schedule; additional keys are its arguments."""
 
     name: str = "constant"  #: constant, plateau, inverse-sqrt, linear, cosine, or a torch class such as `StepLR`
-    updates: PositiveInt | None = None  #: length in updates; the last schedule needs none
+    updates: PositiveInt | None = None  #: length in updates; the last schedule needs no length
     epochs: PositiveInt | None = None  #: length in epochs
     share: float | None = Field(None, gt=0, le=1)  #: share of all updates; in the first schedule, includes warm-up
     every: Literal["update", "epoch"] = "update"  #: how often a torch schedule steps
@@ -131,7 +131,7 @@ AveragingSetting: TypeAlias = Annotated[
 class Phase(OpenSettings):
     """A training phase; additional keys are model settings that may differ between phases."""
 
-    updates: PositiveInt | None = None  #: length in updates; without `updates` and `epochs`, as in `training`
+    updates: PositiveInt | None = None  #: length in updates; by default, unless `epochs` is set, as in `training`
     epochs: PositiveInt | None = None  #: length in epochs; if both are set, the shorter length applies
     lr: PositiveFloat | None = None  #: peak learning rate; by default `lr` of `training`
     warmup: NonNegativeInt | None = None  #: updates of linear warm-up from the start of the phase
@@ -146,7 +146,7 @@ class Phase(OpenSettings):
 
 
 class TrainingConfig(TrainingBase):
-    """The training of a model."""
+    """The settings for training a model."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -159,7 +159,7 @@ class TrainingConfig(TrainingBase):
     epochs: PositiveInt | None = None  #: length in epochs; 10 if neither `epochs` nor `updates` is set
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; by default one evaluation per epoch
     patience: PositiveInt | None = None  #: early stopping: number of evaluations without improvement in `select`
-    stop: Stop | None = None  #: early stopping by another metric
+    stop: Stop | None = None  #: early stopping by a separate metric
     clip: ClipSetting | None = None  #: gradient clipping: a maximum global norm, or a mapping
     label_smoothing: float = Field(0.0, ge=0, lt=1)  #: probability mass of each target to spread over all tokens
     average: AveragingSetting | None = None  #: weight averaging: a kind, or a mapping
@@ -231,7 +231,7 @@ class TrainingConfig(TrainingBase):
             if (shares := fsum(each.share or 0 for each in several)) > 1 + 1e-9:
                 raise ValueError(
                     f"the shares of a schedule sequence sum to {shares:g}, but may sum to at most 1. "
-                    "Reduce them, or remove that of the last schedule"
+                    "Reduce them, or remove the last `share`"
                 )
         return self
 
