@@ -1,7 +1,5 @@
 """Configs: the settings and static declarations of parts, importable without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib import import_module
@@ -169,7 +167,7 @@ class MetricConfig(Config):
     of_texts: ClassVar[bool] = False  #: whether it only compares output texts with references, so it has a ceiling
     of_tokens: ClassVar[bool] = False  #: whether it uses output tokens, which text generators do not provide
 
-    def refusal(self, task: TaskConfig) -> str | None:
+    def refusal(self, task: "TaskConfig") -> str | None:
         """Return why the metric does not support a task; None, the default, if it does."""
         return None
 

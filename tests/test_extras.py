@@ -154,7 +154,8 @@ def test_an_extra_that_nobody_declares_is_the_plugins_mistake():
 
 def test_a_version_that_is_too_old_counts_as_missing(monkeypatch):
     class Old:
-        version = "1.0"
+        def read_text(name):
+            return "Name: nltk\nVersion: 1.0\n"
 
     monkeypatch.setattr(extras, "distribution", lambda name: Old if name == "nltk" else distribution(name))
     assert extras.missing("bench-metrics", ["ribes"]) == ["nltk>=3.10.4"]

@@ -23,8 +23,8 @@ class CaptioningConfig(TaskConfig):
         *("corpus.name=flickr30k: young2014", "corpus.name=flickr30k: karpathy2015"),
     ]
 
-    corpus: Corpus = Scenes(name="scenes")  #: name of a corpus, or your own annotations
-    features: Features = ResNet()  #: image features: `precomputed` in a file, or computed once by a `resnet`
+    corpus: Corpus = Scenes.model_construct(name="scenes")  #: name of a corpus, or your own annotations
+    features: Features = ResNet.model_construct()  #: `precomputed` in a file, or computed once by a `resnet`
     form: Literal["vector", "grid"] = "vector"  #: one feature vector per image, or a grid of vectors
     min_count: PositiveInt = 5  #: minimum training count of a word; rarer words are `<unk>`
     vocab_size: int | None = Field(None, ge=3)  #: maximum vocabulary size, including `<stop>` and `<unk>`

@@ -34,9 +34,9 @@ class RecurrentConfig(ModelConfig):
     hidden: PositiveInt = 400  #: units per layer
     layers: PositiveInt = 2  #: number of layers
     cell: Cell = "lstm"  #: recurrent cell; `identity` is linear
-    dropout: Rates = Dropout()  #: rates for `input`, `hidden` and `output`, or one rate for all
+    dropout: Rates = Dropout.model_construct()  #: rates for `input`, `hidden` and `output`, or one rate for all
     initial_scale: PositiveFloat = 0.1  #: s: weights start from U(-s, s), biases at 0, forget gate biases at 1
-    inputs: Inputs = Gold()  #: training inputs that replace gold tokens
+    inputs: Inputs = Gold.model_construct()  #: training inputs that replace gold tokens
     sparse: bool | None = None  #: update only embeddings of tokens in the batch; not available with `inputs: soft`
 
     @model_validator(mode="after")
@@ -122,7 +122,7 @@ class SoftmaxLMConfig(RecurrentConfig):
         "inputs.kind=dlvms: oneill2019", "inputs.kind=dlvms: jang2017",
     ]  # fmt: skip
 
-    output: OutputLayer = FullOutputLayer()  #: full, sampled, nce, hierarchical or adaptive
+    output: OutputLayer = FullOutputLayer.model_construct()  #: full, sampled, nce, hierarchical or adaptive
 
     def smooths_labels(self) -> bool:
         """Return whether the softmax is computed in full."""

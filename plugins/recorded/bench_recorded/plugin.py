@@ -62,7 +62,7 @@ class RecordedConfig(ModelConfig):
 
     outputs: Outputs  #: the file of the test split; or files by split, `{valid: a, test: b}`, or seed, `{0: a, 1: b}`
     format: Format = "auto"  #: format of the files; by default detected by extension, then by the first lines
-    fields: Fields = Fields()  #: names of JSON fields or table columns
+    fields: Fields = Fields.model_construct()  #: names of JSON fields or table columns
     pieces: Pieces | None = None  #: kind of pieces to join in outputs; by default, split outputs are refused
     thinking: Thinking = "refuse"  #: `refuse`, `drop` or `keep` `<think>...</think>` in outputs
     filter: str | None = None  #: the filter to use if a log of lm-evaluation-harness has several filters

@@ -31,7 +31,7 @@ class RNNLMConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)  #: rate on embeddings, between layers and on the top layer's states
     tied: bool = False  #: use one matrix for embedding and logits (Press and Wolf, 2017, arXiv:1608.05859)
     initial_scale: PositiveFloat | None = None  #: standard deviation of initial weights (biases: 0); default: torch's
-    bptt: BPTT = FullOutput()  #: how far gradients travel back in time
+    bptt: BPTT = FullOutput.model_construct()  #: how far gradients travel back in time
     bidirectional: bool = False  #: always rejected, with an error that explains why
 
     @field_validator("bidirectional")

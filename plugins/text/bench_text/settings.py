@@ -1,7 +1,5 @@
 """The settings of tokenizers, and of corpora by name; does not import torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias

@@ -1,10 +1,8 @@
 """The settings of `training:`, which, unlike the rest of a suite, are part of cache keys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from math import fsum
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -92,7 +90,7 @@ class Clip(Strict):
     value: PositiveFloat | None = None  #: maximum absolute value of every entry
 
     @model_validator(mode="after")
-    def _has_one_limit(self) -> Clip:
+    def _has_one_limit(self) -> Self:
         if sum(value is not None for _, value in self) != 1:
             raise ValueError("`clip` needs exactly one of `norm`, `each` and `value`, such as `clip: {value: 0.5}`")
         return self
@@ -150,7 +148,7 @@ class TrainingConfig(TrainingBase):
 
     model_config = ConfigDict(extra="forbid")
 
-    optimizer: OptimizerSetting = Optimizer()  #: a name, or a mapping with settings
+    optimizer: OptimizerSetting = Optimizer.model_construct()  #: a name, or a mapping with settings
     lr: PositiveFloat = 1e-3  #: peak learning rate; see `schedule` and `warmup`
     groups: tuple[ParameterGroup, ...] = ()  #: weight groups with their own learning rates and settings
     schedule: ScheduleSetting = (Schedule(),)  #: after `warmup`: a name, a mapping with settings, or a sequence
@@ -195,7 +193,7 @@ class TrainingConfig(TrainingBase):
         yield from ((f"{kind} {name}", name) for kind, name in names if ":" in name)
 
     @model_validator(mode="after")
-    def _can_be_vmapped(self) -> TrainingConfig:
+    def _can_be_vmapped(self) -> Self:
         plateau = any(schedule.name == "plateau" for _, several, _ in self.schedules for schedule in several)
         others = [optimizer.name for _, optimizer in self.optimizers if optimizer.name.lower() not in ELEMENTWISE]
         unsupported = {
@@ -217,14 +215,14 @@ class TrainingConfig(TrainingBase):
         return self
 
     @model_validator(mode="after")
-    def _has_warmup(self) -> TrainingConfig:
+    def _has_warmup(self) -> Self:
         for _, several, warmup in self.schedules:
             if several[0].name == "inverse-sqrt" and not warmup:
                 raise ValueError("schedule inverse-sqrt needs `warmup`, such as `warmup: 4000`")
         return self
 
     @model_validator(mode="after")
-    def _has_lengths(self) -> TrainingConfig:
+    def _has_lengths(self) -> Self:
         for _, several, _ in self.schedules:
             if any(each.updates is None and each.epochs is None and each.share is None for each in several[:-1]):
                 raise ValueError("every schedule except the last needs a length: `updates`, `epochs` or `share`")
@@ -236,7 +234,7 @@ class TrainingConfig(TrainingBase):
         return self
 
     @model_validator(mode="after")
-    def _evaluates(self) -> TrainingConfig:
+    def _evaluates(self) -> Self:
         if self.mode == "evaluate" and (self.updates or self.epochs or self.phases):
             raise ValueError("`mode: evaluate` does not train; remove `updates`, `epochs` and `phases`")
         return self

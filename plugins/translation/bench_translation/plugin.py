@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, model_validator
 from bench_core import UNSPACED, ModelConfig, PathOrName, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_text.api import CorpusTaskConfig, Words
-from bench_translation import corpus, parsing, tags
+from bench_translation import corpus
 from bench_translation.layouts import LAYOUTS
 from bench_translation.settings import Both, Corpus, Invented, NamedParallelCorpus, ParallelFiles, Parse, Tokenizers
 
@@ -32,9 +32,13 @@ class TranslationConfig(CorpusTaskConfig):
         "tags=ud-english-ewt: silveira2014",
     ]
 
-    corpus: Corpus = Invented(name="invented")  #: parallel corpus: a name, a name with settings, or files
+    corpus: Corpus = Invented.model_construct(
+        name="invented"
+    )  #: parallel corpus: a name, a name with settings, or files
     pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # languages, such as de-en; default: by corpus
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: word, char or bpe, for both sides or each
+    tokenizer: Tokenizers = Both.model_construct(
+        source=Words.model_construct(), target=Words.model_construct()
+    )  #: word, char or bpe, for both sides or each
     shared: bool = False  # one vocabulary, learned from both languages
     moses: bool | None = None  # whether to tokenize and detokenize with Moses; the default depends on the corpus
     normalize: bool | None = None  # whether to apply Moses' punctuation normalization first; default: as `moses`
@@ -125,6 +129,8 @@ class TranslationConfig(CorpusTaskConfig):
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file; a generated corpus has no files, but its parser may."""
+        from bench_translation import parsing, tags  # only when data are read
+
         return digests_of(
             lambda: corpus.reads(self.corpus, self.languages, data),
             lambda: parsing.reads(self.parse, data) if self.parse else {},

@@ -10,7 +10,6 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskConfig, hookimpl
 from bench_text.api import corpora
-from bench_word_generation import word_counts
 from bench_word_generation.settings import Corpus
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
@@ -69,6 +68,8 @@ class WordGenerationConfig(TaskConfig):
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of the list, or of each file of the corpus."""
+        from bench_word_generation import word_counts  # only when data are read
+
         return word_counts.reads(self.corpus, data)
 
 

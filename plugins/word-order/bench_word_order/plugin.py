@@ -25,7 +25,7 @@ class WordOrderConfig(CorpusTaskConfig):
     cites = ["gu2019insertion", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: text corpus, as in language modeling
-    tokenizer: Tokenizer = Words()  #: tokenizer of source and target
+    tokenizer: Tokenizer = Words.model_construct()  #: tokenizer of source and target
     sentences: Literal["rule", "lines", "spacy"] = "rule"  #: how to split paragraphs, unless lines are sentences
     shortest: PositiveInt = 2  #: minimum number of tokens per sentence; shorter sentences are excluded
     longest: PositiveInt | None = None  #: maximum number of tokens per sentence; longer sentences are excluded

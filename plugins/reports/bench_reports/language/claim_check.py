@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from math import inf, isfinite
 
@@ -125,10 +125,11 @@ class _Claims:
         """Yield a problem if a claim is true, or false, for all scores within the bounds of its metrics."""
         bounds = dict.fromkeys(TRAINING_COSTS, (0.0, inf))
         bounds |= {name: limits for name, config in self.names.suite.metrics.items() if (limits := config.bounds())}
-        answer = truth(term, bounds)
+        metrics = dict.fromkeys(node.query.metric for node in term.walk() if node.query)
+        known = tuple((name, bounds[name]) for name in metrics if name in bounds)
+        answer = _truth(term, known)
         if answer is not None:
-            metrics = dict.fromkeys(node.query.metric for node in term.walk() if node.query)
-            ranges = ", ".join(f"{name} {_range(*bounds[name])}" for name in metrics if name in bounds)
+            ranges = ", ".join(f"{name} {_range(*limits)}" for name, limits in known)
             yield (
                 f"this is {str(answer).lower()} for all scores within the bounds of its metrics ({ranges}). Claim "
                 "something that measurements could either support or refute."
@@ -234,6 +235,11 @@ class _Claims:
         metrics = self.names.suite.metrics
         scored = metric in metrics and needs_scores(metrics, metric)
         return [axis for axis in AXES[:-1] if not (scored and axis == "decoder")]
+
+
+@lru_cache(maxsize=1024)  # profiles of a suite share claims
+def _truth(term: Term, bounds: tuple[tuple[str, tuple[float, float]], ...]) -> bool | None:
+    return truth(term, dict(bounds))
 
 
 def _unlike(ours: Sequence[str], theirs: Sequence[str]) -> str:

@@ -171,7 +171,7 @@ def multiply(polynomial: Polynomial, other: Polynomial) -> Polynomial:
     """Return the product of two polynomials."""
     result: dict[Monomial, Fraction] = {}
     for (left, ours), (right, theirs) in product(polynomial.items(), other.items()):
-        monomial = tuple(sorted((*left, *right), key=str))
+        monomial = tuple(sorted((*left, *right), key=str)) if left and right else left or right
         result[monomial] = result.get(monomial, Fraction(0)) + ours * theirs
     return {monomial: share for monomial, share in result.items() if share}
 

@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
@@ -70,6 +71,7 @@ class Expression:
     problems: Sequence[str]
 
 
+@lru_cache(maxsize=1024)  # profiles of a suite share expressions
 def read(text: str) -> Expression:
     """Parse an expression, and collect every problem."""
     reader = _Reader()

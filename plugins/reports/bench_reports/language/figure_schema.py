@@ -1,9 +1,7 @@
 """The schema of `figures:`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 
@@ -78,7 +76,7 @@ class Figure(Strict):
     width: Width = DEFAULT_WIDTH  #: `column` (3.25), `page` (6.75), or inches; the font size stays the same
 
     @model_validator(mode="after")
-    def _of_its_kind(self) -> Figure:
+    def _of_its_kind(self) -> Self:
         (needed, optional), name = KEYS[self.kind], KIND_NAMES.get(self.kind, self.kind)
         for key in ("values", "value", "x", "y", "bins", "examples", "points", "panels", "at", "spread", "labels"):
             given = self.spread != "interval" if key == "spread" else getattr(self, key)
@@ -96,7 +94,7 @@ class Figure(Strict):
         return self
 
     @model_validator(mode="after")
-    def _of_its_x(self) -> Figure:
+    def _of_its_x(self) -> Self:
         """Check the keys that depend on what a line or bars have on x."""
         if self.kind == "bar" and not self.place:
             raise ValueError(f"the x of bars must be an axis or a setting, such as `decoder.width`, not {self.x!r}")
@@ -120,7 +118,7 @@ class Figure(Strict):
         return self
 
     @model_validator(mode="after")
-    def _of_two_sides(self) -> Figure:
+    def _of_two_sides(self) -> Self:
         """Check the columns and rows of a heat map."""
         if self.kind != "heat":
             return self
@@ -135,7 +133,7 @@ class Figure(Strict):
         return self
 
     @model_validator(mode="after")
-    def _axes_that_vary(self) -> Figure:
+    def _axes_that_vary(self) -> Self:
         if "seed" in (*self.by, *self.where, *self.points, self.panels, self.x):
             raise ValueError("figures pool or average over seeds; they have no seed axis")
         for text in (*self.by, *filter(None, [self.panels])):

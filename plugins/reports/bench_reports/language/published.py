@@ -1,11 +1,9 @@
 """Published numbers: the schema of `references/*.yaml`, next to the suites."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt, model_validator
 
@@ -52,7 +50,7 @@ class Published(PublishedModel):
     rows: dict[str, dict[str, Value]]
 
     @model_validator(mode="after")
-    def _tolerances_of_its_columns(self) -> Published:
+    def _tolerances_of_its_columns(self) -> Self:
         named = self.tolerance if isinstance(self.tolerance, dict) else {}
         if unknown := [name for name in named if name not in self.columns]:
             raise ValueError(f"'tolerance' names {unknown[0]!r}, which is not a column of this table")
