@@ -1,0 +1,56 @@
+"""A convolutional encoder of images, trained with the model that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from bench_core import Source, TaskInfo
+
+
+def image_encoder(channels: Sequence[int], info: TaskInfo) -> tuple[ImageEncoder | None, int]:
+    """Return an encoder, if the source is an image, and the size of a feature vector; 0 without features."""
+    if info.source != Source.IMAGE:
+        return None, info.source_shape[-1] if info.source_shape else 0
+    return ImageEncoder(channels), channels[-1]
+
+
+class ImageEncoder(nn.Module):
+    """Stages of 3 x 3 convolutions over images [N, 3, H, W], each with stride 2.
+
+    The coordinates of each pixel are two further input channels (Liu et al., 2018), so the mean over positions still
+    depends on where things are. Stages are normalized per image, so a row does not depend on its batch.
+    """
+
+    def __init__(self, channels: Sequence[int]) -> None:
+        super().__init__()
+        self.stages = nn.Sequential(*(_Stage(before, after) for before, after in pairwise([5, *channels])))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return a grid of features [N, S, channels[-1]], row by row, from images with values from 0 to 1."""
+        dtype = next(self.parameters()).dtype
+        states: Tensor = self.stages(_with_coordinates(4 * images.to(dtype) - 2))
+        return states.flatten(2).transpose(1, 2)
+
+
+class _Stage(nn.Module):
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(before, after, 3, stride=2, padding=1)
+        self.normalize = nn.GroupNorm(1, after)
+        nn.init.kaiming_normal_(self.convolution.weight, nonlinearity="relu")
+
+    def forward(self, states: Tensor) -> Tensor:
+        normal: Tensor = self.normalize(self.convolution(states))
+        return normal.relu()
+
+
+def _with_coordinates(images: Tensor) -> Tensor:
+    """Append the vertical and horizontal position of each pixel, from -1 to 1 [N, 5, H, W]."""
+    height, width = images.shape[2:]
+    down, right = (torch.linspace(-1, 1, side, dtype=images.dtype, device=images.device) for side in (height, width))
+    position = torch.stack([down[:, None].expand(-1, width), right.expand(height, -1)])
+    return torch.cat([images, position.expand(len(images), -1, -1, -1)], 1)
