@@ -7,8 +7,11 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from bench_core import Source, TaskInfo
+
+PATCH = 4  # width and height of a patch in pixels
 
 
 def image_encoder(channels: Sequence[int], info: TaskInfo) -> tuple[ImageEncoder | None, int]:
@@ -19,7 +22,7 @@ def image_encoder(channels: Sequence[int], info: TaskInfo) -> tuple[ImageEncoder
 
 
 class ImageEncoder(nn.Module):
-    """Stages of 3 x 3 convolutions over images [N, 3, H, W], each with stride 2.
+    """A linear map of patches of 4 x 4 pixels, then convolutions that halve the sides, over images [N, 3, H, W].
 
     The coordinates of each pixel are two further input channels (Liu et al., 2018), so the mean over positions still
     depends on where things are. Stages are normalized per image, so a row does not depend on its batch.
@@ -27,21 +30,23 @@ class ImageEncoder(nn.Module):
 
     def __init__(self, channels: Sequence[int]) -> None:
         super().__init__()
-        self.stages = nn.Sequential(*(_Stage(before, after) for before, after in pairwise([5, *channels])))
+        patches = nn.Conv2d(5, channels[0], PATCH, stride=PATCH)
+        halves = (nn.Conv2d(before, after, 3, stride=2, padding=1) for before, after in pairwise(channels))
+        self.stages = nn.Sequential(*map(_Stage, [patches, *halves]))
 
     def forward(self, images: Tensor) -> Tensor:
         """Return a grid of features [N, S, channels[-1]], row by row, from images with values from 0 to 1."""
         dtype = next(self.parameters()).dtype
-        states: Tensor = self.stages(_with_coordinates(4 * images.to(dtype) - 2))
+        states: Tensor = self.stages(_in_patches(_with_coordinates(4 * images.to(dtype) - 2)))
         return states.flatten(2).transpose(1, 2)
 
 
 class _Stage(nn.Module):
-    def __init__(self, before: int, after: int) -> None:
+    def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
-        self.convolution = nn.Conv2d(before, after, 3, stride=2, padding=1)
-        self.normalize = nn.GroupNorm(1, after)
-        nn.init.kaiming_normal_(self.convolution.weight, nonlinearity="relu")
+        self.convolution = convolution
+        self.normalize = nn.GroupNorm(1, convolution.out_channels)
+        nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
 
     def forward(self, states: Tensor) -> Tensor:
         normal: Tensor = self.normalize(self.convolution(states))
@@ -54,3 +59,8 @@ def _with_coordinates(images: Tensor) -> Tensor:
     down, right = (torch.linspace(-1, 1, side, dtype=images.dtype, device=images.device) for side in (height, width))
     position = torch.stack([down[:, None].expand(-1, width), right.expand(height, -1)])
     return torch.cat([images, position.expand(len(images), -1, -1, -1)], 1)
+
+
+def _in_patches(images: Tensor) -> Tensor:
+    """Pad images [N, C, H, W] at the bottom and on the right to whole patches."""
+    return pad(images, (0, -images.shape[3] % PATCH, 0, -images.shape[2] % PATCH))
