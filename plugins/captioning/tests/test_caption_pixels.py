@@ -63,7 +63,9 @@ def test_images_of_every_size_and_mode_become_rgb_squares(data, prepare, image, 
 
 
 def test_pixels_of_scenes_are_as_drawn(tmp_path):
-    config = CaptioningConfig.model_validate({"corpus": {"name": "scenes", "images": 5, "pixels": 32}, "min_count": 1})
+    config = CaptioningConfig.model_validate(
+        {"corpus": {"name": "scenes", "images": 5, "pixels": 32}, "min_count": 1}
+    )
     task = config.load()(config, tmp_path)
     assert task.prepare(tmp_path).source_shape == (3, 32, 32)
     for split, drawn in scenes(config.corpus).items():
@@ -75,7 +77,9 @@ def test_every_purpose_reads_the_same_pixels_of_an_image(prepare):
     task, _ = prepare(**PIXELS)
 
     def rows(batches):
-        pairs = ((number // 10, image) for batch in batches for number, image in zip(batch.ids, batch.source))
+        pairs = (
+            (number // 10, image) for batch in batches for number, image in zip(batch.ids, batch.source, strict=True)
+        )
         found: dict[int, list] = {}
         for image_number, image in pairs:
             found.setdefault(int(image_number), []).append(image)

@@ -28,7 +28,7 @@ class ConditionalLM(LanguageModel):
     """p(y | x) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
     A linear map of the source vector [N, D], or of the mean of a source grid [N, S, D] over S, initializes the hidden
-    units of all layers; an `ImageEncoder` turns images into grids. Without a source, hidden units start at 0; cells
+    units of all layers; an `ImageEncoder` turns images into vectors. Without a source, hidden units start at 0; cells
     always start at 0.
 
     In training only, tokens after the prompt may be replaced by model predictions. A window of a stream starts with
@@ -43,7 +43,7 @@ class ConditionalLM(LanguageModel):
         self.rnn = VariationalLayers(config.cell, config.embedding, config.hidden, config.layers, config.dropout)
         self.head = head
         width = config.layers * config.hidden
-        encoder, size = image_encoder(config.image_channels, info)
+        encoder, size = image_encoder(config.image_channels, info, pooled=True)
         self.source = nn.Linear(size, width) if size else None
         self.method: Method | None = method(config.inputs, head, self.embed)
         self.info = info
