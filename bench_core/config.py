@@ -1,7 +1,5 @@
 """Configs: the settings and static declarations of parts, importable without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib import import_module
@@ -173,7 +171,7 @@ class MetricConfig(Config):
     of_texts: ClassVar[bool] = False  #: whether it only compares output texts with references, so it has a ceiling
     of_tokens: ClassVar[bool] = False  #: whether it uses output tokens, which text generators do not provide
 
-    def refusal(self, task: TaskConfig) -> str | None:
+    def refusal(self, task: "TaskConfig") -> str | None:
         """Return why the metric does not support a task; None, the default, if it does."""
         return None
 
@@ -192,7 +190,7 @@ class MetricConfig(Config):
 class ProbeConfig(Config):
     """The Config of a probe; settings that it shares with the metric of a statement must have the same value.
 
-    For example, a statement about the first 1,500 tokens is never compared with a measurement of 500.
+    For example, a statement about the first 1,500 tokens is never compared with a measurement of the first 500.
     """
 
     with_decoder: ClassVar[bool] = False  #: whether it runs once per model and decoder instead of once per model
@@ -213,10 +211,10 @@ class TaskConfig(Config):
         return ()
 
     def at(self, split: str | None) -> Self:
-        """Return the settings on which an evaluated split or, for None, training depends.
+        """Return the settings that determine an evaluated split or, for None, the training data.
 
-        If these differ, the split and the training data are prepared separately, and the latter are the split's
-        `Task.base`. By default returns all settings: all splits are prepared together, and training depends on all.
+        If these differ, the split and the training data are prepared separately, and the training data are
+        the split's `Task.base`. By default returns all settings, so all splits are prepared together.
         """
         return self
 

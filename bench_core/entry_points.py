@@ -11,9 +11,7 @@ PARTS = "bench"  #: entry point group of modules that implement hooks
 COMMANDS = "bench.commands"  #: entry point group of click commands; each is named like its entry point
 
 
-@cache
-def _all() -> Any:
-    return entry_points()  # a mapping in Python 3.11, a tuple later; both have `select`
+_all = cache(entry_points)  # a mapping in Python 3.11, a tuple later; both have `select`
 
 
 def declared(group: str) -> list[EntryPoint]:
@@ -31,11 +29,14 @@ class About:
     extras: frozenset[str]
 
 
+_parsed = cache(HeaderParser().parsestr)
+
+
 def about(distribution: Distribution) -> About:
     """Return the metadata of a distribution without its long description, which is slow to parse."""
     text = distribution.read_text("METADATA")
     headers = text or distribution.read_text("PKG-INFO") or ""  # old tools write PKG-INFO
-    message = HeaderParser().parsestr(headers.partition("\n\n")[0])
+    message = _parsed(headers.partition("\n\n")[0])
     requires = message.get_all("Requires-Dist", ()) if text else distribution.requires or ()
     return About(message["Name"], message["Version"], (*requires,), frozenset(message.get_all("Provides-Extra", ())))
 
@@ -48,7 +49,7 @@ def origin(entry: EntryPoint) -> tuple[str, str]:
     return distribution.name, distribution.version
 
 
-NOT_INSTALLED = "not installed"  #: stands in for a version
+NOT_INSTALLED = "not installed"  #: given in place of a version
 
 
 @cache

@@ -61,9 +61,8 @@ class Inspection:
     def bound(self, split: str, references: int, lost: int, whose: str) -> None:
         """Note how many references of a split the vocabulary cannot represent; they limit the achievable scores."""
         if lost:
-            most: Fault = f"exact match is at most {100 * (1 - lost / references):.2f}"
-            text: Fault = f"{lost:,} of {references:,} references of {split!r} cannot be written by {whose}: {most}."
-            self.notes.append(text)
+            text: Fault = f"{lost:,} of {references:,} references of {split!r} cannot be represented by {whose}"
+            self.notes.append(f"{text}: exact match is at most {100 * (1 - lost / references):.2f}.")
 
     def compare(self, split: str, examples: int, shared: int) -> None:
         """Warn about examples of a split that are also in the training split."""

@@ -162,7 +162,7 @@ class TextGenerator(Model):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Raise PluginError: there is nothing to train."""
-        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
+        raise PluginError(f"{type(self).__name__} cannot be trained. Remove its `training`.")
 
 
 class OwnVocabulary(Model):
@@ -201,7 +201,7 @@ class OwnVocabulary(Model):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Raise PluginError: pretrained models have no loss."""
-        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
+        raise PluginError(f"{type(self).__name__} cannot be trained. Remove its `training`.")
 
 
 class Sampler(Model):
@@ -240,7 +240,7 @@ class Stepper(Sampler, Generic[S]):
         return actions
 
     def chain(self, batch: Batch, rng: Rng) -> Tensor:
-        """Return the 0-padded action sequence that generates `gold` [N, K], as in `score`; by default `gold`."""
+        """Return the 0-padded action sequences [N, K] that generate `gold`, as in `score`; by default `gold`."""
         return batch.gold
 
     def sample(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
@@ -286,4 +286,4 @@ class TextScorer(Scorer):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Raise PluginError: there is nothing to train."""
-        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
+        raise PluginError(f"{type(self).__name__} cannot be trained. Remove its `training`.")

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 AUTHORS = "bench-authors"  #: contracts and commands for plugin authors
-NOTEBOOK = "bench-notebook"  #: use from Python
+NOTEBOOK = "bench-notebook"  #: use of bench from Python
 REPORTS = "bench-reports"  #: reports and verdicts on claims
 UPKEEP = "bench-upkeep"  #: cost estimates and maintenance of the store
 TRAINING = "bench-training"  #: training of models

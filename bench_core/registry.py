@@ -77,7 +77,7 @@ class Installed:
             self.defined.append(hookspecs)
 
     def add(self, plugin: str, module: ModuleType, distribution: str = "", version: str = "") -> None:
-        """Register the module of a plugin; raise PluginError if it is incompatible or lacks another plugin."""
+        """Register the module of a plugin; raise PluginError if it is incompatible or its hooks are unknown."""
         needed = requirements(distribution) if distribution else None
         _check_version(module, distribution, needed, self.core)
         try:

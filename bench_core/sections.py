@@ -19,7 +19,7 @@ class CellStage:
 
 
 class Section:
-    """Handles sections of a suite, such as `tables`, and their files in runs; by default, nothing.
+    """Handles sections of a suite, such as `tables`, and their files in runs; does nothing by default.
 
     An instance writes, merges, reads and verifies these files, and alone defines their format. The hook
     `bench_sections` returns instances.
@@ -48,7 +48,7 @@ class Section:
     def unavailable(
         self, suite: Any, digests: Callable[[Any], Sequence[str]]
     ) -> Iterable[tuple[Sequence[str | int], str]]:
-        """Yield the keys and text of each error in what a `Suite` claims about files; `digests` takes a task."""
+        """Yield the keys and text of each false statement of a `Suite` about files; `digests` takes a task."""
         return ()
 
     def lists_tasks(self, suite: Any) -> bool:
@@ -67,7 +67,7 @@ class Section:
         vocabulary: Sequence[str],
         hidden: Callable[[Sequence[Prediction]], Collection[int]],
     ) -> Sequence[Mapping[int, Mapping[str, Any]]]:
-        """Return the details that it needs of single outputs of a cell, as JSON data by example id; runs store them.
+        """Return the details to store about single outputs of a cell, as JSON data by example id.
 
         `predictions` reads all outputs of the cell; `hidden` returns the ids of examples that reports may not show.
         """

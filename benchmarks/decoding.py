@@ -93,7 +93,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def relative(work: Callable[[], object], share: float, plain: Callable[[], object], repeats: int) -> list[float]:
-    """Return ratios of the time of `work` to `share` times the time of `plain`, which runs just before `work`."""
+    """Return ratios of the time of `work` to `share` times the time of `plain`, which runs immediately before."""
     work()
     ratios = []
     for _ in range(repeats):

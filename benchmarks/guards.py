@@ -54,7 +54,7 @@ def cpu(work: Callable[[], object]) -> float:
 
 
 class CallClock:
-    """Sums the time that calls of functions take."""
+    """Sums the time spent in calls of functions."""
 
     def __init__(self) -> None:
         self.total = 0

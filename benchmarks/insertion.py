@@ -112,7 +112,7 @@ def decoding(model: Any, batch: Batch, words: int) -> Work:
 
 
 def row(name: str, run: Work, plain: Work, repeats: int, budget: float | None = None) -> list[str]:
-    """Return a table row: median times of `run` and `plain`, in alternating order, and their median ratio."""
+    """Return a table row: median times of `run` and `plain`, timed alternately, and their median ratio."""
     run()
     plain()
     pairs = []

@@ -108,7 +108,7 @@ def seconds(run: Callable[[], None]) -> float:
 
 
 def alternate(run: Callable[[], None], plain: Callable[[], None], repeats: int) -> tuple[float, float]:
-    """Return the median times of `run` and `plain`, after an uncounted warm-up run."""
+    """Return the median times of `run` and `plain`, timed alternately after an untimed warm-up."""
     pairs = [(seconds(run), seconds(plain)) for _ in range(repeats + 1)][1:]
     return median(first for first, _ in pairs), median(second for _, second in pairs)
 

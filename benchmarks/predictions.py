@@ -27,7 +27,7 @@ WORDS = "{name: word-generation, corpus: {name: english, sentences: 5000}, min_c
 SMALL = "d_model: 64, heads: 4, layers: 2, feed_forward: 128"
 STATES = "samples: 2, trajectories: 500, information_draws: 5, reader: 16, posterior: 16"
 
-#: name -> task, model and training
+#: name -> task, model and settings of the training run
 TRAININGS = {
     "LSTM": (SENTENCES, "{name: rnn-lm, hidden: 128}", "epochs: 6"),
     "RNN (tanh)": (SENTENCES, "{name: rnn-lm, cell: tanh, hidden: 128}", "epochs: 10"),
@@ -91,7 +91,7 @@ def rows(quick: bool) -> Iterator[dict[str, object]]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="run one training only")
+    parser.add_argument("--quick", action="store_true", help="only one training run, to test the script")
     print("## Predictions (`predictions.py`): `bench plan --calibrate` and actual costs\n")
     print(tabulate(rows(parser.parse_args().quick), headers="keys", tablefmt="pipe", floatfmt=".2f"))
 

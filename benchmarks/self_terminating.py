@@ -1,6 +1,6 @@
 """Measure the cost of self-termination: `python benchmarks/self_terminating.py [--quick]`.
 
-Times updates and decoding steps of the same LSTM with a softmax and with a self-terminating layer, in alternation.
+Alternately times updates and decoding steps of the same LSTM with a softmax and with a self-terminating layer.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def theirs(kind: str, scorer: BLEU, references: Sequence[str], outputs: Sequence
 
 
 def alternate(run: Callable[[], Any], plain: Callable[[], Any], number: int) -> list[tuple[float, float]]:
-    """Return CPU seconds of `run` and `plain`, in alternation, after an uncounted warm-up run."""
+    """Return CPU seconds of `run` and `plain`, timed alternately after an untimed warm-up."""
     pairs = []
     for _ in range(number + 1):
         start = process_time()

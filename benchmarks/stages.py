@@ -76,7 +76,7 @@ def unrepeated() -> ExitStack:
 
 
 def unguarded() -> ExitStack:
-    """Return a context without any of these guards."""
+    """Return a context without any guards of stages."""
     stack = ExitStack()
     for way in (unobserved, unwatched, unrepeated):
         stack.enter_context(way())

@@ -1,9 +1,9 @@
 """Measure the cost of deep state space models: `python benchmarks/state_space.py [--quick]`.
 
-Measures P(w) of as many types as in the paper; updates relative to their matrix products and triangular systems alone, and
-to updates with `compile: true`; and updates of ten vmapped seeds (`training: {vmap_seeds: true}`), each with its own batch,
-relative to separate updates in CPU time, and to one seed in calls of torch, which dominate updates of such small models on a
-GPU. `--quick` skips compilation, which takes minutes.
+Measures P(w) of as many types as in the paper; updates relative to their matrix products and triangular solves alone,
+and to updates with `compile: true`; and updates of ten vmapped seeds (`training: {vmap_seeds: true}`), each with its own
+batch: their CPU time relative to separate updates, and their torch calls relative to one seed, because calls dominate
+the updates of such small models on a GPU. `--quick` skips compilation, which takes minutes.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def joint_update(models: Sequence[DeepSSM], batches: Sequence[Batch]) -> Callabl
 def joint_ratios(
     config: DeepSSMConfig, info: TaskInfo, batches: Sequence[Batch], repeats: int
 ) -> tuple[list[float], float]:
-    """Return ratios of times of vmapped and separate updates, and the ratio of calls for all seeds to one seed."""
+    """Return time ratios of vmapped to separate updates, and the ratio of torch calls for all seeds to one seed."""
     alone = [update(DeepSSM(config, info), batch) for batch in batches]
     together = joint_update([DeepSSM(config, info) for _ in batches], batches)
     calls = []
@@ -151,7 +151,7 @@ def joint_ratios(
 def compiled_ratios(
     config: DeepSSMConfig, info: TaskInfo, batches: Sequence[Batch], repeats: int
 ) -> tuple[list[float], float]:
-    """Return ratios of times of plain and compiled updates, and the total seconds of compilation."""
+    """Return time ratios of plain to compiled updates, and the total seconds of compilation."""
     torch.compiler.reset()
     model = DeepSSM(config, info)
     plain = [update(DeepSSM(config, info), batch) for batch in batches]
@@ -175,7 +175,7 @@ def cpu(run: Callable[[], object]) -> float:
 
 
 def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
-    """Return ratios of the time of updates to the time of their matrix products, for updates that write no log."""
+    """Return time ratios of updates to their matrix products alone, for updates that write no log."""
     run = update(model, batch)
     run()  # writes the log, as every tenth update does
     with CallRecorder() as recorder:

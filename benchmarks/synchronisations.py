@@ -28,7 +28,7 @@ from bench_word_order.plugin import BagOrderConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 16}
 GPT = {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 64}
-UPDATES = 4  #: after a first update, which may copy constants
+UPDATES = 4  #: counted updates, after a first update that may copy constants
 
 
 def families() -> Iterator[tuple[str, ModelConfig]]:
@@ -95,9 +95,7 @@ def main() -> None:
     table = [row(name, config, updates) for name, config in families()]
     headers = ("model", "waits/update without a reason", "all waits", "reasons")
     print(tabulate(table, headers, "pipe", floatfmt=".3g"))
-    print(
-        "\nBudget: no wait without a reason; `plugins/authors/tests/test_synchronisations.py` tests those of the trainer."
-    )
+    print("\nBudget: no wait without a reason; `plugins/authors/tests/test_synchronisations.py` tests the trainer.")
 
 
 if __name__ == "__main__":

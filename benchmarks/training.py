@@ -96,7 +96,7 @@ class TimedBatches(Task):
 
 
 def ours(model: nn.Module, batches: Sequence[Batch], observed: bool = False, **options: Any) -> Pass:
-    """Return a pass of the trainer; with `observed`, an observer receives its events."""
+    """Return a function that runs the trainer on the batches; with `observed`, an observer receives its events."""
     times: list[float] = []
     events: list[object] = []
     task, plan = TimedBatches(batches), TrainingConfig(updates=len(batches), clip=1.0, batch_size=ROWS, **options)
@@ -116,7 +116,7 @@ def ours(model: nn.Module, batches: Sequence[Batch], observed: bool = False, **o
 
 
 def bare(model: nn.Module, batches: Sequence[Batch], cost: Cost, parts: int = 1, fused: bool = True) -> Pass:
-    """Return a pass of a bare loop, which accumulates gradients over `parts` of each batch."""
+    """Return a function that runs a bare loop, which accumulates gradients over `parts` of each batch."""
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=fused or None)
 
@@ -216,7 +216,7 @@ def _info(vocabulary: int) -> TaskInfo:
 
 
 def time_rounds(loops: Mapping[str, Pass], repeats: int) -> Rounds:
-    """Return CPU seconds of all loops in `repeats` rounds, after an uncounted warm-up round.
+    """Return CPU seconds of all loops in `repeats` rounds, after an untimed warm-up round.
 
     Each round starts with a different loop, because preceding loops affect memory, and other load affects the clock.
     """

@@ -80,7 +80,7 @@ def test_a_profile_without_the_task_leaves_its_settings_alone(suite_file):
         ("{more: {name: blind}}", "`name` must be the same for all tasks."),
         ("{more: {training: {lr: -1}}}", "'lr' must be greater than 0"),
         ("{more: 3}", "the settings for a task must be a mapping."),
-        ("[more]", "`by_task` maps tasks to settings"),
+        ("[more]", "`by_task` must map tasks to settings"),
         (
             "{more: {training: {phases: [{noisi: true}]}}}",
             "a phase of 'bigram' cannot set 'noisi'. Did you mean 'noisy'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -114,6 +115,29 @@ def test_help_imports_neither_torch_nor_pydantic():
         "try: main()\n"
         "except SystemExit: pass\n"
         "print({'torch', 'pydantic'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.endswith("set()\n")
+
+
+def test_only_short_commands_postpone_garbage_collection():
+    usual = gc.get_threshold()
+    try:
+        for command, is_short in (("list", True), ("check", True), ("run", False), ("no-such", False)):
+            gc.set_threshold(10**6)
+            group.get_command(None, command)
+            assert (gc.get_threshold() != usual) == is_short, command
+    finally:
+        gc.set_threshold(*usual)
+
+
+def test_listing_reads_no_yaml_and_builds_no_schema():
+    code = (
+        "import sys; sys.argv = ['bench', 'list']\n"
+        "from bench_core.commands.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print({'ruamel.yaml', 'pydantic.plugin._loader', 'torch'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.endswith("set()\n")

@@ -131,6 +131,7 @@ def test_settings_decide_which_extras_are_needed():
     assert needs("task", "translation") == set()
     assert needs("task", "translation", parse={"kind": "train"}) == {"spacy"}
     assert needs("task", "captioning", features={"kind": "precomputed", "path": "x.npy"}) == set()
+    assert needs("task", "captioning", corpus="flickr8k-mini") == {"images"}
     assert needs("model", "ecoc-lm", codes={"kind": "gray-walk", "order": "tour"}) == {"vectors"}
     assert needs("model", "ecoc-lm", codes={"kind": "hashed", "vectors": "file.txt"}) == set()
 
@@ -139,7 +140,7 @@ def test_every_extra_that_a_part_can_need_is_declared_by_its_distribution():
     for owner, names in {
         "bench-indigo": ["figures"],
         "bench-metrics": ["japanese", "korean", "meteor", "ribes"],
-        "bench-captioning": ["features", "metrics"],
+        "bench-captioning": ["features", "images", "metrics"],
         "bench-language-modeling": ["spacy"],
         "bench-translation": ["spacy"],
         "bench-ecoc": ["vectors"],
@@ -154,7 +155,8 @@ def test_an_extra_that_nobody_declares_is_the_plugins_mistake():
 
 def test_a_version_that_is_too_old_counts_as_missing(monkeypatch):
     class Old:
-        version = "1.0"
+        def read_text(name):
+            return "Name: nltk\nVersion: 1.0\n"
 
     monkeypatch.setattr(extras, "distribution", lambda name: Old if name == "nltk" else distribution(name))
     assert extras.missing("bench-metrics", ["ribes"]) == ["nltk>=3.10.4"]

@@ -92,13 +92,13 @@ def test_combinations_that_are_wrong_only_together_are_told_once_with_one_of_the
     [
         ("{scale: []}", "'scale' must be a list of values, such as `[1, 2]` (found [])"),
         ("{scale: 3}", "'scale' must be a list of values, such as `[1, 2]` (found 3)"),
-        ("{}", "a grid maps settings to lists of values"),
-        ("[scale]", "a grid maps settings to lists of values"),
+        ("{}", "a grid must map settings to lists of values"),
+        ("[scale]", "a grid must map settings to lists of values"),
         ("{scale: [1, 2, 1]}", "'scale' lists 1 twice"),
         ("{breaks: [nan, never]}", "'breaks' is set both in the grid and in the model"),
         ("{training.clip: [1, 2]}", "'training.clip' is set both in the grid and in the model"),
         ("{output: [{a: 1}], output.a: [2]}", "'output.a' is inside 'output', which the grid varies as a whole"),
-        (f"{{scale: {list(range(101))}, words: {list(range(100))}}}", "this grid has 10,100, 10,000 are left"),
+        (f"{{scale: {list(range(101))}, words: {list(range(100))}}}", "this grid has 10,100, but 10,000 are left"),
     ],
 )
 def test_a_grid_that_cannot_be_is_refused_at_its_place(suite_file, grid, message):

@@ -244,7 +244,7 @@ def test_artifacts_of_a_newer_version_are_kept_aside_and_made_again(place):
     manifest = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(json.dumps({**manifest, "format": 2}))
     told = bench(place, "store", "verify", "--store", place.store.root, codes=(1,)).text
-    assert "a newer version of bench wrote it, in format 2, and this one reads format 1" in told
+    assert "a newer version of bench wrote it, in format 2, but this version reads format 1" in told
     found, _ = place.report()
     assert found == place.wanted
     (kept,) = (place.store.root / "set-aside").glob(f"*/*/{MANIFEST}")

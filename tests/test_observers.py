@@ -302,7 +302,7 @@ def test_an_observer_that_hangs_is_given_up_after_the_run(go, suite_file, monkey
         freed.set()
     assert len(events) == 1
     assert len(warnings) == 1
-    assert "observer 'hanging' is switched off: it did not end in time" in warnings[0]
+    assert "observer 'hanging' is switched off: it did not finish in time" in warnings[0]
     check_complete(run, heard)
 
 
@@ -315,7 +315,7 @@ def test_no_more_events_wait_for_a_slow_observer_than_it_may_have(monkeypatch):
             hear(RunStarted(str(number), "suite", 0))
         freed.set()
     assert warnings == [
-        "observer 'slow' is switched off: it is too slow: 10 events wait for it. The run is not affected."
+        "observer 'slow' is switched off: it is too slow: 10 events are waiting for it. The run is not affected."
     ]
     assert len(events) <= 11
 

@@ -194,13 +194,13 @@ def test_no_file_of_data_is_read_whole_twice_whatever_models_and_profiles_ask(pl
     build(place)
     place.settings["profiles"] = {name: {"seeds": 2} for name in ("small", "large")}
     place.write()
-    whole, plain = Counter(), corpora.whole_lines
+    whole, plain = Counter(), corpora._blocks
 
     def counted(path):
         yield from plain(path)
         whole[path.name] += 1
 
-    monkeypatch.setattr(corpora, "whole_lines", counted)
+    monkeypatch.setattr(corpora, "_blocks", counted)
     monkeypatch.setattr(files.hashlib, "file_digest", lambda *words: pytest.fail("a digest reads a file whole"))
     code, text = check(place)
     assert code == 0, text

@@ -184,7 +184,7 @@ def test_a_run_that_computes_nothing_points_to_the_one_that_it_equals(bench):
     code, second = run(bench, *TINY)
     assert code == 0
     assert "all stored, nothing computed" in second
-    assert ", which this one equals" in second
+    assert ", which has the same results" in second
     assert contents(".") == left
     assert (
         first.partition("Main\n")[2].partition("\n4 cells")[0]
@@ -213,7 +213,7 @@ def test_a_run_is_written_anew_where_its_folder_is_gone_or_damaged_or_tells_othe
     left = {*Path("runs").iterdir()}
     _, told = run(bench, *TINY)
     (new,) = {*Path("runs").iterdir()} - left
-    assert "which this one equals" not in told
+    assert "which has the same results" not in told
     assert read_run(new).cells == before
 
 
@@ -223,7 +223,7 @@ def test_another_caption_or_claim_is_another_run_though_nothing_is_computed(benc
     Path("suite.yaml").write_text(text.replace("caption: Main", "caption: Other"))
     _, told = run(bench, *TINY)
     assert "nothing computed" in told
-    assert "which this one equals" not in told
+    assert "which has the same results" not in told
     assert len(list(Path("runs").iterdir())) == 2
     assert "Other" in Path("reports/tests/small-tiny/report.md").read_text()
 
@@ -266,7 +266,7 @@ def test_a_run_that_computes_nothing_imports_no_torch(bench, tmp_path):
         cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "which this one equals" in done.stdout
+    assert "which has the same results" in done.stdout
     assert done.stdout.endswith("False False\n")
 
 

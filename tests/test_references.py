@@ -213,7 +213,7 @@ def test_metrics_that_cannot_tell_the_words_of_a_task_s_language_are_refused_bef
     assert "`tokenize: 13a` needs spaces between words, which 'ja' lacks: leave it out for `ja-mecab`" in told
     assert "enja x bleu" not in told  # whose tokens are set apart
     assert "kftt x meteor" in told
-    assert "is not that of the targets, 'ja'" in told
+    assert "is not the target language, 'ja'" in told
 
 
 OWN_JAPANESE = """

@@ -17,7 +17,7 @@ CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
     "bench_core": 2_877,
-    "commands": 897,
+    "commands": 905,
     "computing": 2_548,
     "execution": 1_492,
     "kit": 863,

@@ -393,7 +393,7 @@ def test_a_folder_that_vanishes_is_told_in_a_line(store):
                 (folder / "a.txt").write_text("hello")
 
     for inside in (True, False):
-        with pytest.raises(StoreError, match="It was removed meanwhile"):
+        with pytest.raises(StoreError, match="It was removed in the meantime"):
             write(inside)
         (store.root / "gone").rmdir()
     assert not store.has("train", "k")

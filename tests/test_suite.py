@@ -133,7 +133,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(suite_file):
         ("values: [ended", "values: [endde", "no metric of this suite is called 'endde'. Did you mean 'ended'"),
         ("rows: [decoder]", "rows: []", "table 'main' does not say which decoder: argmax, draw."),
         ("rows: [decoder]", "rows: [seed]", "average over seeds"),
-        ("rows: [decoder]", "rows: [decoder, model]", "an axis can be in rows or in columns"),
+        ("rows: [decoder]", "rows: [decoder, model]", "an axis can occur only once in rows and columns"),
         ("{metric: nats}", "{metric: natz}", "no metric of this suite is called 'natz'"),
         ("{metric: nats}", "{metric: nats, decoder: drow}", "no decoder of this suite is called 'drow'"),
         ("seeds: 2", "seeds: 0", "S:16:1: 'seeds' must be greater than 0 (found 0)"),
@@ -209,7 +209,7 @@ def test_a_list_is_set_as_a_whole(suite_file):
 
 def test_more_cells_than_can_be_planned_are_refused_before_they_are_made(suite_file):
     told = mistakes(suite_file(**{"scale: 2.0": f"grid: {{scale: {[*range(1000)]}}}"}), seeds=500)
-    assert "S:6:1: a suite can have 250,000 cells" in told
+    assert "S:6:1: a suite can have at most 250,000 cells" in told
     assert "this suite has 1,001 models x 2 decoders x 500 seeds" in told
     assert "at most 100,000 seeds" in mistakes(suite_file(), seeds=10**400)
 

@@ -237,7 +237,7 @@ def refusal(write, text=SUITE, **replaced):
 def test_what_is_never_trained_cannot_be(write, model):
     line = f"{model}: {{name: {model}}}"
     text = refusal(write, **{line: f"{model}: {{name: {model}, training: {{updates: 3}}}}"})
-    assert f"{model} is not trained. Leave out its `training`." in text
+    assert f"{model} cannot be trained. Remove its `training`." in text
 
 
 def test_a_generator_without_a_decoder_is_told_which_fit(write):

@@ -201,7 +201,7 @@ def _signature(node: ast.FunctionDef, width: int = 10**6, with_self: bool = Fals
 
 
 def _parameters(parameters: str) -> list[str]:
-    """Split parameters; add spaces around the = of typed defaults."""
+    """Split parameters; add spaces around the = of typed defaults, and remove quotes around types."""
     depth, parts = 0, [""]
     for sign in parameters:
         depth += (sign in "([{") - (sign in ")]}")
@@ -209,7 +209,11 @@ def _parameters(parameters: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += sign
-    return [re.sub(r"^(\*{0,2}\w+: [^=]*)=", r"\1 = ", part.strip()) for part in parts if part]
+    return [
+        re.sub(r"^(\*{0,2}\w+: [^=]*)=", r"\1 = ", re.sub(r': "(\w+)"', r": \1", part.strip()))
+        for part in parts
+        if part
+    ]
 
 
 def _fields(node: ast.ClassDef, path: Path) -> str:
@@ -300,8 +304,8 @@ def _alias(node: ast.stmt, path: Path) -> str:
 
 
 def _source(node: ast.AST) -> str:
-    """Return the source of a node, with double quotes."""
-    return ast.unparse(node).replace("'", '"')
+    """Return the source of a node, with double quotes; default settings look as if they were validated."""
+    return ast.unparse(node).replace("'", '"').replace(".model_construct(", "(")
 
 
 def _comment(node: ast.stmt, path: Path, mark: str = "#") -> str:

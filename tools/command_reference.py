@@ -23,7 +23,7 @@ HEAD = """<!-- Written by `make schema` from the command line. Edit the commands
 
 
 def page() -> str:
-    """Return docs/commands.md."""
+    """Return the text of docs/commands.md."""
     context = click.Context(bench, info_name="bench")
     names = dict.fromkeys(COMMANDS, "bench-core") | {name: origin(entry)[0] for name, entry in further().items()}
     commands = {

@@ -25,7 +25,7 @@ CACHES = ("PIP_CACHE_DIR", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
 TESTS = [
     "tests/test_tensor_rows.py", "tests/test_suite.py", "tests/test_extras.py", "plugins/rnn/tests/test_rnn_cells.py"
 ]  # fmt: skip
-CAPTION = "Share of outputs that do not terminate within the limit"  #: of the first table of suites/quickstart.yaml
+CAPTION = "Share of outputs that do not terminate within the limit"  #: first table of suites/quickstart.yaml
 MINIMAL = ("bench-core", "bench-decoders", "bench-language-modeling", "bench-metrics", "bench-rnn", "bench-training")
 
 

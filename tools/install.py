@@ -56,6 +56,7 @@ def main(ci: bool) -> None:
         _install([*CONSTRAINTS, *third_parties(["bench-metrics[japanese]"])])
     paths = (f"./{project.folder.relative_to(ROOT).as_posix()}" for project in ours)
     _install(["--no-index", "--no-deps", "--no-build-isolation", *(word for path in paths for word in ("-e", path))])
+    _compile()
     STAMP.write_text(wanted, "utf-8")
 
 
@@ -103,6 +104,11 @@ def with_extras(project: Project) -> str:
     """Return a distribution with its extras, except `OPTIONAL` extras and extras without wheels."""
     extras = [] if project.name == META else sorted(set(project.extras) - FROM_SOURCE - OPTIONAL)
     return f"{project.name}[{','.join(extras)}]"
+
+
+def _compile() -> None:
+    """Write the bytecode of our modules, so that first starts are not slower than later ones."""
+    subprocess.run([PYTHON, "-m", "compileall", "-q", "bench_core", "plugins"])
 
 
 def _install(arguments: list[str]) -> None:

@@ -331,7 +331,7 @@ class Judge:
             self.excluded.add(record["by"])
 
     def _passes_without_mutant(self, record: Record) -> bool:
-        """Return whether the test that caught a mutant passes without it; for a loop, in less than half the time."""
+        """Return whether the test that caught a mutant passes without it (in less than half the time, for a loop)."""
         test = record["by"]
         if test not in self._passing:
             budget = record["took"] / 2 if record["verdict"] == LOOPED else NO_LIMIT
@@ -398,7 +398,7 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        """Read results, with the last record of each mutant."""
+        """Read results; the last record of each mutant counts."""
         about, *records = map(json.loads, path.read_text("utf-8").splitlines())
         return cls(about, {record["key"]: record for record in records})
 
@@ -453,7 +453,7 @@ Of {drawn} mutants (seed {seed}), {tried} were tried on commit `{commit}` until 
 
 
 def page(results: Results) -> str:
-    """Return docs/quality.md."""
+    """Return the text of docs/quality.md."""
     records = list(results.records.values())
     head = HEAD.format(
         **results.about, tried=len(records), last=max(record["date"] for record in records),
@@ -558,7 +558,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="mutants in the sample")
     parser.add_argument("--first", type=int, help="try only the first N mutants, a balanced subset")
     parser.add_argument("--again", action="store_true", help="try surviving mutants again")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--seconds", type=float, default=15, help="CPU seconds for the tests of each mutant")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tried in parallel")
     parser.add_argument("--commit", default="HEAD", help="commit whose code and tests are measured")

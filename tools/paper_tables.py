@@ -7,8 +7,8 @@
     <!-- reports: strlm -->                       the suites of a paper with their reports, commits, seeds, CPU hours
     <!-- end -->
 
-Suites without a report are marked "not run yet", with the CPU hours from that column of the README beside them.
-Reports without a manifest, or with files that do not match it, are refused.
+Suites without a report are marked "not run yet", with the CPU hours from the README beside them. Reports without a
+manifest, or with files that do not match it, are rejected.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Place:
         return [report_in(path) for name in profiles(suite) if (path := report_folder(folder / name)).is_dir()]
 
     def cost(self, suite: Path, profile: str | None = "small") -> str:
-        """Return the CPU hours of a profile from the README beside a suite, or an empty string if they are missing.
+        """Return the CPU hours of a profile from the README beside a suite; an empty string if they are missing.
 
         Rows without a profile are about `small`.
         """

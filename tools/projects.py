@@ -22,7 +22,7 @@ class Project:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """Return the table `project` of the file."""
+        """Return the `project` table of pyproject.toml."""
         table: dict[str, Any] = tomllib.loads((self.folder / "pyproject.toml").read_text("utf-8"))["project"]
         return table
 

@@ -35,7 +35,7 @@ PROPERTIES = ("capabilities", "needs", "sources", "source", "likelihoods", "abou
 
 
 def page(name: Literal["suites", "parts"]) -> str:
-    """Return docs/suites.md or docs/parts.md."""
+    """Return the text of docs/suites.md or docs/parts.md."""
     templates = Environment(
         loader=FileSystemLoader(HOME / "templates"), undefined=StrictUndefined, autoescape=False,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,

@@ -101,9 +101,9 @@ def _file_differences(old: Path, new: Path) -> Iterator[str]:
     old_lines, new_lines = (VARIABLE.sub("#", data.decode("latin-1")).split("\n") for data in (before, after))
     for number, (old_line, new_line) in enumerate(zip(old_lines, new_lines, strict=False), 1):
         if old_line != new_line:
-            yield f"line {number}: {old_line[:100]!r}, and now {new_line[:100]!r}"
+            yield f"line {number}: {old_line[:100]!r}, now {new_line[:100]!r}"
     if len(old_lines) != len(new_lines):
-        yield f"{len(old_lines)} lines, and now {len(new_lines)}"
+        yield f"{len(old_lines)} lines, now {len(new_lines)}"
 
 
 def _content(path: Path) -> Any:
@@ -127,14 +127,14 @@ def _value_differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
                 yield from _value_differences(old[name], new[name], f"{place}.{name}")
     elif isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
-            yield f"{place}: {len(old)} entries, and now {len(new)}"
+            yield f"{place}: {len(old)} entries, now {len(new)}"
         for number, pair in enumerate(zip(old, new, strict=False)):
             yield from _value_differences(*pair, f"{place}[{number}]")
     elif isinstance(old, str) and isinstance(new, str):
         if VARIABLE.sub("#", old) != VARIABLE.sub("#", new):
-            yield f"{place}: {old[:100]!r}, and now {new[:100]!r}"
+            yield f"{place}: {old[:100]!r}, now {new[:100]!r}"
     elif repr(old) != repr(new):
-        yield f"{place}: {old!r}, and now {new!r}"
+        yield f"{place}: {old!r}, now {new!r}"
 
 
 def main() -> int:

@@ -38,8 +38,8 @@ PARTICIPLES = frozenset(
         "held",
         "meant",
     ]
-)  #: words that must not be names of functions
-VAGUE = frozenset({"one", "found", "own"})  #: words that must not be names of variables or parameters
+)  #: words that must not name functions
+VAGUE = frozenset({"one", "found", "own"})  #: words that must not name variables or parameters
 #: Former words of this project -> the term of the field, for variables and parameters.
 TERMS = {
     "opening": "prompt", "openings": "prompts", "outcome": "prediction", "outcomes": "predictions"
@@ -79,7 +79,7 @@ FORMS = {
     r"is (?:worth )?nothing(?= *[.;])": "has no effect",
 }
 ENGLISH = {re.compile(rf"\b(?:{form})(?!\w)", re.IGNORECASE): advice for form, advice in FORMS.items()}
-GENERATED = re.compile(r"docs/(api|code)/|docs/(api|code|parts|suites|commands|quality)\.md")
+GENERATED = re.compile(r"docs/(api|code)/|docs/(api|code|parts|suites|commands|quality|simulations)\.md")
 RECORDS = re.compile(r"reports/|CHANGELOG\.md|suites/.*references/|.*/tests/|tests/|tools/words\.py")
 
 
@@ -128,7 +128,7 @@ def bad_names(tree: ast.Module, content: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if node.name.strip("_") in PARTICIPLES:
-                yield node.lineno, f"the function {node.name} is called by a participle; use a verb or a noun"
+                yield node.lineno, f"the function {node.name} is named with a participle; use a verb or a noun"
             arguments = node.args
             for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
                 if parameter.arg in VAGUE and (node.name, parameter.arg) not in OVERRIDDEN:

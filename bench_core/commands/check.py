@@ -31,10 +31,10 @@ NEEDS_BUILD = "whether models have the weights that `groups` and `reset` name (s
 @click.option(
     "--profile",
     shell_complete=options.complete_profiles,
-    help="Check only this profile [default: all profiles, and none].",
+    help="Check only this profile [default: all profiles, and the suite without a profile].",
 )
 @options.set_option
-@click.option("--elsewhere", is_flag=True, help="Do not check data and devices: suites run on another machine.")
+@click.option("--elsewhere", is_flag=True, help="Do not check data and devices: suites will run on another machine.")
 @click.option("--build", is_flag=True, help="Also prepare all tasks, and build all models, without weights.")
 @click.option("--contracts", is_flag=True, help="Also test every part against the contracts of the interfaces.")
 @click.option(
@@ -42,7 +42,7 @@ NEEDS_BUILD = "whether models have the weights that `groups` and `reset` name (s
     type=options.DURATION,
     default="5m",
     show_default=True,
-    help="Time limit of a contract, after which it counts as broken.",
+    help="Time limit for each contract; a contract that exceeds it counts as broken.",
 )
 @click.option("--same-process", is_flag=True, help="Test contracts in this process, for debugging.")
 @options.data
@@ -91,7 +91,7 @@ def command(
 
 @dataclass(frozen=True)
 class InspectionInputs:
-    """The folders of data and cached answers, and the findings of inspections."""
+    """The data folder, the folder of cached responses, and the findings of inspections."""
 
     data: Path
     answers: Path
@@ -113,7 +113,7 @@ def _print_problems(path: str, problems: dict[str, str]) -> None:
 def _check_profiles(
     path: Path, profile: str | None, settings: tuple[str, ...], inspection: InspectionInputs | None
 ) -> Iterator[tuple[str, Suite | None, int, list[str]]]:
-    """Yield a label, the suite, the number of its cells, and its problems, without a profile and for each profile."""
+    """Yield label, suite, cell count and problems of `profile` or, by default, of the suite and of each profile."""
     from bench_core.suites import yaml_source
 
     try:

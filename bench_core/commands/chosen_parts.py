@@ -47,7 +47,7 @@ def chosen_observers(arguments: Iterable[str]) -> list[ObserverConfig]:
         config = chosen_part("observer", name, filter(None, settings.split(",")), f"--observe {name}:")
         if command := remedy(observer := part("observer", name), config):
             extras = f"{', '.join(sorted(config.extras()))} of {observer.distribution}"
-            text = f"--observe {name}: it needs extras that are not installed: {extras}."
+            text = f"--observe {name}: this observer needs extras that are not installed: {extras}."
             raise SuiteError(f"{text} Install them with: {command}")
         observers.append(cast("ObserverConfig", config))
     return observers

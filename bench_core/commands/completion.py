@@ -27,7 +27,7 @@ def _runs(context: click.Context, incomplete: str) -> list[str]:
 
 
 def _cells(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Return filters such as `model=lstm` for the run or suite on the line; after a comma, for the other axes."""
+    """Return filters such as `model=lstm` for the given run or suite; after a comma, only filters on other axes."""
     previous = incomplete.rpartition(",")[0]
     used = {word.partition("=")[0] for word in previous.split(",")}
     names = {f"{axis}={name}": None for cell in _axes(context) for axis, name in cell.items() if axis not in used}
@@ -48,7 +48,7 @@ def _axes(context: click.Context) -> Iterable[Mapping[str, Any]]:
 
 
 def _paths(context: click.Context, *names: str) -> Iterator[Path]:
-    """Yield the values of arguments; click leaves them in `args` if the last option has no value yet."""
+    """Yield the arguments `names` as paths; click leaves them in `args` if the last option has no value yet."""
     for name in names:
         if any(parameter.name == name for parameter in context.command.params):
             given = context.params.get(name) or context.args

@@ -42,7 +42,7 @@ def command(kind: str | None, as_json: bool) -> int:
 
 
 def _kind(word: str) -> str:
-    """Return the kind of part that a word names, in singular or plural; raise SuiteError with a suggestion."""
+    """Return the kind of part that a word names, singular or plural; otherwise raise SuiteError with a suggestion."""
     known = kinds()
     kind = word if word in known else word.removesuffix("s")
     if kind in known:

@@ -5,6 +5,7 @@ first line of their module's docstring.
 """
 
 import ast
+import gc
 import sys
 import traceback
 from difflib import get_close_matches
@@ -28,6 +29,8 @@ COMMANDS = {
     "check": "Check suites: every problem, with file, line and column.",
     "run": "Run a suite and write its report.",
 }
+
+USUAL_THRESHOLDS = gc.get_threshold()
 
 #: Distribution -> its commands, for advice on what to install.
 COMMANDS_OF = {
@@ -54,6 +57,8 @@ class Commands(click.Group):
         return [*COMMANDS, *further()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in ("list", "check"):
+            gc.set_threshold(*USUAL_THRESHOLDS)
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f"bench_core.commands.{cmd_name}").command
             return command
@@ -73,7 +78,7 @@ class Commands(click.Group):
         except SystemExit as stop:  # otherwise, its code would become the exit code
             from bench_core.errors import PluginError
 
-            raise PluginError(f"a plugin called sys.exit({stop.code!r}). Remove that, or uninstall it.") from stop
+            raise PluginError(f"a plugin called sys.exit({stop.code!r}). Remove the call, or the plugin.") from stop
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         known = self.list_commands(ctx)
@@ -121,6 +126,7 @@ def main() -> None:
     """
     from bench_core.errors import BenchError
 
+    gc.set_threshold(10**6)  # short commands produce less garbage than searching for it costs
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals with another encoding
@@ -143,4 +149,6 @@ def main() -> None:
     except Exception:  # a bug; its message may contain arbitrary text
         say(traceback.format_exc(), err=True)
         code = 1
+    if gc.get_threshold() != USUAL_THRESHOLDS:
+        gc.freeze()  # exit without searching for garbage
     sys.exit(code if isinstance(code, int) else 0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
 
 
-MIN_SEEDS = 3  #: for `--until decided`
+MIN_SEEDS = 3  #: number of seeds at the first look of `--until decided`
 
 EXECUTION_OPTIONS = (
     click.option(
@@ -33,7 +33,7 @@ EXECUTION_OPTIONS = (
         type=click.IntRange(min=0),
         default=1,
         show_default=True,
-        help="Number of worker processes, each with the threads of the suite; 0: compute in this process.",
+        help="Number of worker processes, each with the suite's number of threads; 0: compute in this process.",
     ),
     click.option(
         "--stop-after",
@@ -60,13 +60,13 @@ EXECUTION_OPTIONS = (
     click.option(
         "--stage-timeout",
         type=options.DURATION,
-        help="Kill stages that take longer, such as 2h; their cells fail. By default there is no limit.",
+        help="Kill stages that take longer than this, such as 2h; their cells fail. By default there is no limit.",
     ),
     click.option(
         "--per-gpu",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Stages that may share a GPU if their memory is known to fit [default: from the suite, else 1].",
+        help="Number of stages that may share a GPU if their memory is known to fit [default: the suite's, else 1].",
     ),
     click.option(
         "--strict/--no-strict",
@@ -83,7 +83,7 @@ EXECUTION_OPTIONS = (
 
 
 def execution_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add execution options, collected in an `Execution`, and replace the suite by a list of suites, one per look."""
+    """Add execution options, collected in an `Execution`, and replace the suite with its looks, a list of suites."""
 
     @wraps(function)
     def command(
@@ -157,7 +157,7 @@ def _claims_module() -> ModuleType:
 
 
 def _looks(suite: Suite) -> list[Suite]:
-    """Return the suite with three seeds, four seeds, and so on; raise SuiteError without enough seeds or claims."""
+    """Return the suite with three seeds, four seeds, and so on; raise SuiteError if it lacks seeds or claims."""
     from bench_core.errors import SuiteError
     from bench_core.runs.reporting import INSTALL
 
@@ -232,7 +232,7 @@ def _print_result(run: Run, runner: Runner, out: Path, code: int, quiet: bool, a
     computed = f"{count_of(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
     computed += "".join(f", {name} stopped at step {step:,}" for name, step in runner.loop.checkpoints.items())
     say(f"{count_of(len(cells), 'cell')}: {computed}")
-    same = "" if runner.wrote else ", which this one equals"
+    same = "" if runner.wrote else ", which has the same results"
     say(f"run     {run.folder}{same}\nreport  {report}")
     if changes:
         say(f"        ({changes}, so {home(out, str(run.info['label']))} is not replaced)")

@@ -2,7 +2,7 @@
 
 `stage_runner` performs stages, `stages` implements the core's stage kinds with a `context`, `building` builds parts,
 `initial_model` initializes weights, `evaluate` decodes and scores, and `bootstrap` resamples examples. Modules with
-`guard` or `look` in their names check return values of parts. Found elsewhere: training, and processes (`execution`).
+`guard` or `look` in their names check return values of parts. Not here: training, and processes (`execution`).
 """
 
 #: Modules that plugins may import, besides the interfaces.

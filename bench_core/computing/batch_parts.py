@@ -9,7 +9,7 @@ from bench_core.data import Batch
 
 
 def side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]) -> Iterator[Batch]:
-    """Yield windows of a stream in batches of up to `most` rows if `alone` allows it; yield other batches unchanged.
+    """Yield windows of a stream in batches of up to `most` rows if `alone()` is true; yield other batches unchanged.
 
     A model without memory scores windows independently, so windows can be batched.
     """

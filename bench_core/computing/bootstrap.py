@@ -25,7 +25,7 @@ class Replicates:
 
 
 def replicates(metric: Metric[Any], parts: Sequence[Any], groups: Sequence[int], consecutive: bool) -> Replicates:
-    """Return bootstrap replicates of the score of examples with statistics `parts`; none for a whole population.
+    """Return bootstrap replicates of a score from the examples' statistics `parts`; none for a whole population.
 
     `groups` assigns a group to each example; groups are resampled as units. Consecutive examples are resampled in
     blocks of several lengths, because the cells they will be compared with are not known yet.
@@ -45,7 +45,7 @@ def replicates(metric: Metric[Any], parts: Sequence[Any], groups: Sequence[int],
 def draws(
     metric: Metric[Any], parts: Sequence[Any], block: int = 1, places: NDArray[np.intp] | None = None
 ) -> NDArray[np.float64]:
-    """Return the scores [D] of bootstrap samples of blocks of examples, or of groups if `places` assigns them."""
+    """Return the scores [D] of bootstrap samples, drawn in blocks of examples or, given their `places`, in groups."""
     resample, number = _resampling(metric, parts), len(parts) if places is None else int(places.max()) + 1
     grouped = (counts if places is None else counts[:, places] for counts in resamples(number, block))
     scores = [score for counts in grouped for score in resample(counts)]

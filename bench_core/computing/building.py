@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench_core.storage.artifact import Artifact
 
 WEIGHTS = "weights.safetensors"
-DIGESTS = "digests.json"  #: digests, by name, of the weights that a model reads from its own files
+DIGESTS = "digests.json"  #: file with digests, by name, of the weights that a model reads from its own files
 MAX_NAMES = 3  #: names of weights in a message
 
 
@@ -51,7 +51,7 @@ def store_weights(model: Any, folder: Path) -> None:
 
 
 def unshared(model: Any) -> Any:
-    """Return a proxy of a model for safetensors whose weights do not share storage.
+    """Return a proxy of a model, for safetensors, in which weights do not share storage.
 
     cuDNN's recurrent layers share storage between weights. Tied weights remain tied.
     """
@@ -82,7 +82,7 @@ def load_stored_weights(model: Any, artifact: Artifact) -> None:
     if wrong := [name for name in {**stored, **current} if stored.get(name) != current.get(name)]:
         raise PluginError(
             f"{type(model).__name__}.read_weights returned different weights from the same files: "
-            f"{', '.join(wrong[:MAX_NAMES])}. Make it depend on nothing but its files."
+            f"{', '.join(wrong[:MAX_NAMES])}. Make it depend only on its files."
         )
 
 
@@ -105,7 +105,7 @@ def _digests(model: Any, begins: tuple[str, ...]) -> dict[str, str]:
 
 
 def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
-    """Load the weights in a file; raise StoreError unless it has exactly the weights without a `left_out` prefix."""
+    """Load the weights in a file; raise StoreError unless it has exactly the weights not prefixed by `left_out`."""
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
@@ -119,7 +119,7 @@ def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
 
 
 def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:
-    """Return the kind (exact, bound, estimate) of a likelihood of a model."""
+    """Return the kind of a model's likelihood `by`: exact, bound or estimate."""
     return part("model", model["name"]).config.likelihoods[by]  # type: ignore[attr-defined,no-any-return]
 
 

@@ -17,7 +17,7 @@ Inputs: TypeAlias = dict[str, dict[str, str]]  #: digests by kind and name
 
 @dataclass(frozen=True)
 class Peer:
-    """The role of this process, unless it is the first, in training on several devices."""
+    """The role of a process other than the first in training on several devices."""
 
     rank: int
     place: str  # rendezvous file

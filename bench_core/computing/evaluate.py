@@ -30,7 +30,7 @@ from bench_core.task import Size, Task, TextSize
 
 T = TypeVar("T")
 
-CHECK_INTERVAL = 4  #: interval of checked steps if log-probabilities of hypotheses cover the other steps
+CHECK_INTERVAL = 4  #: interval between checked steps, if log-probabilities of hypotheses cover the other steps
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Examples:
             done += len(batch)
             self.tell(done, self.number or len(references))
         if lost:
-            whose: Fault = f"the tokens of {type(model).__name__}, which bounds scores."
-            self.warn(f"{lost:,} of {done:,} references of {self.split!r} cannot be written by {whose}")
+            whose: Fault = f"the tokens of {type(model).__name__}, which limits scores."
+            self.warn(f"{lost:,} of {done:,} references of {self.split!r} cannot be represented by {whose}")
         look.at_decoded(lambda model, rows: decoder.decode(model, self._blind(rows), self.rng), done)
 
     def _second_look(self, model: Any, decoder: Decoder | None = None) -> Any:
-        """Return the second look at decoding or scoring."""
+        """Return the second look (see `looks`) at decoding with `decoder` or, without a decoder, at scoring."""
         if self.looked_at is None or isinstance(decoder, TextDecoder):
             return NoLook()
         arguments = model, *self.looked_at, decoder, self.rng, self.device, f"{self.split} {self.seed}"
@@ -211,13 +211,13 @@ class Examples:
         look.at_scored(lambda model, rows: model.score(self._on_device(rows), Scoring(by, self.rng)).log_probs, by)
 
     def _targets(self, model: Any, batch: Batch) -> Iterator[Prediction]:
-        """Yield the prediction of each row before decoding or scoring, with lengths in the model's tokens."""
+        """Yield a prediction for each row, without outputs or scores, with target lengths in the model's tokens."""
         if isinstance(model, OwnVocabulary):
             return self._texts.own_targets(batch, self._groups)
         return (self._target(number, gold) for number, gold in zip(*rows(batch), strict=True))
 
     def _target(self, number: int, gold: list[int]) -> Prediction:
-        """Return the prediction of an example before decoding or scoring, with lengths in the task's tokens."""
+        """Return a prediction for an example, without outputs or scores, with target lengths in the task's tokens."""
         target = gold[:-1] if gold and gold[-1] == 0 else gold
         words = len(self.task.text(target).split()) + len(gold) - len(target)
         return Prediction(number, target_tokens=len(gold), target_words=words, group=self._groups.get(number))

@@ -46,7 +46,7 @@ def _rest(model: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a comparable object that reflects the visible changes of a value."""
+    """Return a snapshot of a value that compares unequal after visible changes to the value."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (tuple, list)):

@@ -172,7 +172,7 @@ def guarded(model: Any, words: int, thorough: bool = False, every: int = 1) -> I
 
 @contextmanager
 def replaced(space: dict[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
-    """Set values of a namespace inside the block."""
+    """Replace values in a namespace inside the block; restore them afterwards."""
     before = {name: space[name] for name in values if name in space}
     space.update(values)
     try:
@@ -195,7 +195,7 @@ def _sample(
 def _limit(model: Stepper[Any], ask: Callable[[Batch], Tensor | None], batch: Batch) -> Tensor | None:
     limit = ask(batch)
     if limit is not None and not are_between(limit, len(batch), 1):
-        due: Fault = f"expected the maximum number of tokens of each of {len(batch)} rows, integers >= 1, or None."
+        due: Fault = f"expected the maximum number of tokens for each of {len(batch)} rows, integers >= 1, or None."
         raise gave(model, "limit", brief(limit), due)
     return limit
 

@@ -93,7 +93,7 @@ class CheckedTask(Task):
         return self._by_id("references", self.task.references(split), _are_texts, TEXTS)
 
     def _by_id(self, method: str, mapping: T, fits: Callable[[object], bool], due: Fault) -> T:
-        """Return a mapping after checking its values; another object is invalid unless it `fits` itself."""
+        """Return a result if it, or every value of a mapping, passes `fits`; otherwise raise PluginError."""
         for value in mapping.values() if isinstance(mapping, Mapping) else [mapping]:
             if not fits(value):
                 raise gave(self.task, method, brief(value), due)
@@ -156,7 +156,7 @@ def _source(batch: Batch, info: TaskInfo, rows: int) -> Fault:
         return "" if source is None else f"the source {brief(source)}; the task's Config declares no source"
     if source is None:
         return f"no source; the task's Config declares the source {kind}"
-    if kind in (Source.VECTOR, Source.GRID):
+    if kind in (Source.VECTOR, Source.GRID, Source.IMAGE):
         if not hasattr(source, "shape") or tuple(source.shape) != (rows, *info.source_shape):
             return f"the source {brief(source)}; expected {[rows, *info.source_shape]}"
         finite = not source.numel() or all(math.isfinite(end.item()) for end in source.aminmax())
@@ -175,7 +175,7 @@ def _table(tokens: Any, rows: int, words: int) -> Fault:
     if not tokens.numel():
         return ""
     low, high = (end.item() for end in tokens.aminmax())
-    return "" if low >= 0 and high < words else f"with tokens from {low} to {high}; there are {words}, starting at 0"
+    return "" if low >= 0 and high < words else f"with tokens from {low} to {high}; expected 0 to {words - 1}"
 
 
 def _describe(numbers: Any) -> Fault:

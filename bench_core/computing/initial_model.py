@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def own_generators(device: torch.device) -> AbstractContextManager[None]:
-    """Return a context that restores torch's generators."""
+    """Return a context manager that restores torch's generators."""
     import torch
 
     return torch.random.fork_rng([device] if device.type == "cuda" else [])

@@ -32,7 +32,7 @@ FRESH: Mapping[str, Any] = {
 
 @contextmanager
 def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str]], None]) -> Iterator[None]:
-    """Give every stage the same process state; afterwards restore the old state and `tell` names of changed settings.
+    """Give a stage a fixed process state; afterwards restore the old state and `tell` the names of changed settings.
 
     Generators are seeded, including generators of libraries that the stage imports; gradients and floating-point
     settings are as in a fresh process. State that cannot be restored, such as replaced code, is not checked.
@@ -59,7 +59,7 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
 
 @contextmanager
 def unchanged_state() -> Iterator[None]:
-    """Restore settings that a block changes, for example by importing a module, which happens only once."""
+    """Restore settings that a block changes, for example by importing a module for the first time."""
     before = _present()
     try:
         yield
@@ -123,7 +123,7 @@ def _folder() -> str:
 
 
 def restore(states: States) -> None:
-    """Restore the states of global generators returned by `generators`."""
+    """Restore states of the global generators, as returned by `generators`."""
     for put, state in states:
         put(state)
 

@@ -199,7 +199,7 @@ def check_hypotheses(rows: object, who: named, examples: Sequence[int], limits: 
         raise PluginError(f"{who} gave {number} for {len(examples)} rows; expected a list of hypotheses per row.")
     for example, limit, row in zip(examples, limits, rows, strict=True):
         if not isinstance(row, Sequence) or not row:
-            raise PluginError(f"{who} gave no hypothesis for example {example}, but {brief(row)}.")
+            raise PluginError(f"{who} gave {brief(row)} for example {example}; expected a list of hypotheses.")
         for hypothesis in row:
             if reason := _unfit(hypothesis, limit, words):
                 raise PluginError(f"{who} gave example {example} {reason}.")
@@ -213,7 +213,7 @@ def _unfit(hypothesis: object, limit: int, words: int) -> Fault:
         if tokens is None and name == "action":
             continue
         if not isinstance(tokens, list) or not all_whole(tokens):
-            return f"{name}s that are not a list of integers, but {brief(tokens)}"
+            return f"{brief(tokens)} as {name}s; expected a list of integers"
         if STOP in tokens:
             return f"EOS among its {name}s; leave it out, and set `finished` instead"
         if tokens and not STOP < min(tokens) <= max(tokens) < most:
@@ -255,7 +255,7 @@ def measured(
     parts = _spool(ready.measure(predictions), metric)
     if not isinstance(parts, Sequence) or len(parts) != len(predictions):
         number = f"{len(parts)} parts" if isinstance(parts, Sequence) else brief(parts)
-        raise gave(metric, "measure", f"{number} for {len(predictions)} examples", "expected one part per example.")
+        raise gave(metric, "measure", f"{number} for {len(predictions)} examples", "expected one statistic each.")
     value = ready.combine(parts)
     if not is_number(value):
         raise gave(metric, "combine", brief(value), "expected a number.")
@@ -293,12 +293,12 @@ def _json_lines(parts: Iterable[Any], metric: Metric[Any]) -> Iterator[bytes]:
         try:
             line = to_line(part)
         except (TypeError, ValueError) as error:
-            raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot represent: {error}.") from None
+            raise PluginError(f"{named(metric, 'measure')} gave values JSON cannot represent: {error}.") from None
         yield line
 
 
 def checked_error(metric: Metric[Any], parts: Sequence[Any]) -> float:
-    """Return a score's standard error due to sampling in a model; raise PluginError unless finite and at least 0."""
+    """Return a score's standard error due to sampling in a model; raise PluginError unless it is finite and >= 0."""
     error: object = metric.error(parts)
     if is_number(error) and isinstance(error, int | float) and 0 <= error < math.inf:
         return float(error)

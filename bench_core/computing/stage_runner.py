@@ -58,7 +58,7 @@ class StageRunner(StageContext):
 
     @contextmanager
     def _alone(self, stage: Stage) -> Iterator[None]:
-        """Drop loaded objects after a stage that gives a model its weights, as the stage may have changed them."""
+        """Drop loaded objects after a stage that trains or initializes a model, because it may have changed them."""
         yield
         if stage.about.gives_weights:
             self.loaded.clear()

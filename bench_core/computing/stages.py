@@ -30,7 +30,7 @@ from bench_core.storage.predictions import read_predictions, write_lines, write_
 from bench_core.task import Size, Task
 
 MAX_REPEATED_SECONDS = 10.0  #: CPU seconds; shorter preparations run twice to check that they agree
-MAX_SAMPLES = 3  #: number of outputs per decoding available to reports
+MAX_SAMPLES = 3  #: maximum number of sample outputs per decoding, for reports
 
 
 def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     for split, texts in info.extras.get("texts", {}).items():
         if (number := texts.get("unwritable")) and info.counts:
             lost: Fault = f"{number:,} of {texts['references']:,} references of {split!r}"
-            text: Fault = "cannot be written by the tokens of models trained on it, which bounds their scores."
+            text: Fault = "cannot be represented by the tokens of models trained on it, which limits their scores."
             context.warn(f"{named(task, 'prepare')}: {lost} {text}")
     if counts := overlap(checked, splits, base):
         for text in overlaps(counts):
@@ -79,7 +79,7 @@ def _with_base(info: TaskInfo, base: CheckedTask | None, task: Task) -> TaskInfo
         return info
     for name in ("vocabulary", "source_vocabulary", "source_shape"):
         if [*getattr(info, name)] != [*getattr(base.info, name)]:
-            raise gave(task, "prepare", f"a {name} for a split", "expected that of its `base`.")
+            raise gave(task, "prepare", f"a {name} for a split", "expected the same as in its `base`.")
     extras = {name: value for name, value in base.info.extras.items() if name != "texts"}  # describes other splits
     return replace(info, counts=base.info.counts, extras=joined([extras, info.extras]))
 
@@ -162,7 +162,7 @@ def _write_parts(path: Path, metric: Metric[Any], parts: Sequence[Any]) -> None:
     try:
         write_lines(path, parts)
     except (TypeError, ValueError) as error:
-        raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot represent: {error}.") from None
+        raise PluginError(f"{named(metric, 'measure')} gave values JSON cannot represent: {error}.") from None
 
 
 def _ceiling(build: Callable[[], Metric[Any]], info: TaskInfo, predictions: Sequence[Prediction]) -> float | None:

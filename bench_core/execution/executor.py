@@ -94,10 +94,10 @@ _runners: dict[tuple[Path, Path], StageRunner] = {}  # (store, data) -> the last
 
 
 def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, hear: Hear = silent) -> dict[str, Any]:
-    """Perform the request of a `StageRequest.to_json` here; return the result as JSON data, for `check_answer`.
+    """Perform a stage request from `StageRequest.to_json` in this process; return JSON data for `check_answer`.
 
     `hear` receives updates and evaluations if the request is `observed`; executors pass them on to their own `hear`.
-    The result lists warnings as `warned`. Tasks and models stay loaded for the next request on the same store.
+    The result lists warnings under `warned`. Tasks and models stay loaded for the next request on the same store.
     """
     warned: list[str] = []
     WATCH.hosted, WATCH.uninterrupted = True, False
@@ -109,7 +109,7 @@ def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, h
 
 
 def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
-    """Perform the request of a `StageRequest.to_json`; return the result as JSON data, for `check_answer`."""
+    """Perform a stage request from `StageRequest.to_json`; return the result as JSON data for `check_answer`."""
     parsed = StageRequest.from_json(request)
     result: dict[str, Any] = {"done": True}
     try:

@@ -26,7 +26,7 @@ class GPUs:
     on: dict[str, tuple[GPU, int]] = field(default_factory=dict)  # key of a stage -> its GPU and bytes
 
     def free(self, memory: int | None) -> GPU | None:
-        """Of the GPUs with room for another stage, return the one with the fewest stages; None if no GPU has room."""
+        """Return the GPU with the fewest stages among GPUs with room for another; None if no GPU has room."""
         free = [gpu for gpu in self.gpus if self._has_room(gpu, memory or 0)]
         return min(free, key=self._number) if free else None
 

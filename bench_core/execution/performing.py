@@ -43,7 +43,7 @@ def check_same(stage: Stage) -> None:
         differing += [] if keys.library(name) == version else [f"{name} ({keys.library(name)}, not {version})"]
     if differing:
         raise StageFailed(
-            f"{', '.join(differing)}: differs on {platform.node()} from the start of the run. "
+            f"on {platform.node()}, the following differs from the start of the run: {', '.join(differing)}. "
             "Install the same versions on all machines and run the suite again.",
             expected=True,
             elsewhere=True,
@@ -158,7 +158,7 @@ def _end_watch(runner: StageRunner, modules: Collection[str], failure: str) -> N
     if restored:
         runner.warn(f"it changed {', '.join(restored)}, restored before the next stage.")
     if lingering:
-        fate = "so its process ends" if WATCH.exclusive else "and other stages fail meanwhile: use --workers 1"
+        fate = "so its process ends" if WATCH.exclusive else "and other stages fail until they end: use --workers 1"
         runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
     if names:
         _forget_results()
@@ -194,7 +194,7 @@ def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Read
 def _all_inputs(
     runner: StageRunner, request: StageRequest, observed: Mapping[Input, Reading], warn: bool = True
 ) -> Inputs:
-    """Return the undeclared inputs so far: of a stage, its input artifacts and the training run that it resumes."""
+    """Return the undeclared inputs so far of a stage, of its input artifacts, and of the training run it resumes."""
     stage = request.stage
     with reads():  # files that the core reads are not inputs of the stage
         inputs = with_earlier(stage, undeclared(stage, {**observed}, runner.data), runner.data)
@@ -206,6 +206,6 @@ def _all_inputs(
         before = [runner.store.find(*key).manifest.get("observed", {}) for key in stage.inputs.values()]
         modified = changed(runner.earlier)
     if modified:
-        text = f"{abridged(modified)}: changed after the training had read it, so nothing was stored."
+        text = f"{abridged(modified)}: changed after the training run had read it, so nothing was stored."
         raise PluginError(f"{text} Run the suite again.")
     return united([*before, runner.earlier, new])

@@ -51,7 +51,7 @@ class Running:
 
 @dataclass
 class RemainingTime:
-    """The unfinished stages of a run and their durations, from their groups or predictions."""
+    """The unfinished stages of a run and their durations, estimated from their groups or predictions."""
 
     works: Mapping[str, Work]  # all stages of the run, by key
     side_by_side: int = 1  # number of concurrent stages
@@ -89,7 +89,7 @@ class RemainingTime:
         return max([total / max(1, self.side_by_side), *rest]), None not in durations
 
     def _rest(self, now: float) -> list[float]:
-        """Return the remaining seconds of each running stage, from its own pace, its group, or its prediction."""
+        """Estimate the remaining seconds of each running stage from its own pace, its group, or its prediction."""
         rest = []
         for stage in self.running.values():
             whole = stage.pace(now) or self._duration(stage.work, now)
@@ -97,7 +97,7 @@ class RemainingTime:
         return rest
 
     def _duration(self, work: Work, now: float) -> float | None:
-        """Return the expected seconds of a stage, from ended or running stages of its group, or its prediction."""
+        """Estimate the seconds of a stage from ended or running stages of its group, or from its prediction."""
         if self.ended[work.group]:
             return median(self.ended[work.group])
         group = (stage for stage in self.running.values() if stage.work.group == work.group)

@@ -27,7 +27,7 @@ def total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any
 
 
 def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
-    """Store the costs of a stage on this device, unless it extracts a seed from joint training, at no cost."""
+    """Store the costs of a stage on this device, unless it only extracts a seed from joint training."""
     if request.cost_key and not request.stage.is_extracted:
         device = device_name(request.stage.settings.get("device", "cpu"))
         spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}

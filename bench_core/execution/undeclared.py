@@ -92,7 +92,7 @@ def warning(inputs: Mapping[Input, Reading]) -> str:
         reused = "the stored result is reused only while this is unchanged"
         texts.append(f"it read {describe(observed)}, which the cache key does not cover; {reused}")
     if hidden:
-        texts.append(f"unobserved: {describe(hidden)}; changes of its inputs are not detected")
+        texts.append(f"unobserved: {describe(hidden)}; changes in its inputs are not detected")
     return "; ".join(texts) + "." if texts else ""
 
 

@@ -91,7 +91,7 @@ class Worker:
             self.gpu = gpu
 
     def _gpus(self) -> dict[str, str]:
-        """Return environment variables with the GPU of the process, and all GPUs for distributed training."""
+        """Return environment variables that name the GPU of the process, and all GPUs for distributed training."""
         if self.gpu is None:
             return {}
         return {"CUDA_VISIBLE_DEVICES": self.gpu, "BENCH_GPUS": ",".join(gpu.name for gpu in gpus_here())}
@@ -144,7 +144,7 @@ class Worker:
     ) -> Iterator[dict[str, Any]]:
         """Yield the messages of a request; raise StageFailed if the worker dies or exceeds the timeout.
 
-        Time during which the worker or this process is suspended (for example, the machine sleeps) does not count.
+        Time during which the worker or this process is suspended (for example, if the machine sleeps) does not count.
         """
         last, begun, warned = time.monotonic(), False, set[str]()
         spent = silence = suspension = 0.0  # seconds
@@ -260,7 +260,7 @@ def _on_gpu(stage: Stage) -> bool:
 
 
 def _suits(worker: Worker, reads: set[str], gpu: str | None) -> tuple[bool, int, bool, int]:
-    """Return a worker's rank for a stage: it sees the GPU, has inputs in memory, is started, has a low number."""
+    """Return the rank of a worker for a stage, by visible GPU, inputs in memory, started process, and low number."""
     sees = gpu is None or worker.gpu == gpu
     return sees, len(reads & worker.held), worker.process is not None and sees, -worker.number
 

@@ -38,7 +38,7 @@ class CacheLayer:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def change(self, change: Callable[[Tensor], Tensor]) -> CacheLayer:
-        """Return a layer that owns its buffers, with `change` applied to both."""
+        """Return a layer that owns its buffers, with `change` applied to its keys and its values."""
         return CacheLayer(change(self.keys), change(self.values), self.length, [self.length])
 
     def select(self, rows: Tensor | None) -> CacheLayer:

@@ -121,7 +121,7 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
         if self.context_length is not None and tokens.shape[1] > self.context_length:
             raise SuiteError(
                 f"{tokens.shape[1]} tokens exceed the context length {self.context_length} of {type(self).__name__}. "
-                "Increase it, or exclude longer texts (`longest:` of a task)."
+                "Increase it, or exclude longer texts (the task's `longest:`)."
             )
         inputs = [part for part in (state.source, state.past) if part is not None]
         result = self(tokens, *inputs, **more)

@@ -15,7 +15,6 @@ from bench_core.files import digest
 from input_digests import folder_digest
 
 T = TypeVar("T")
-
 KeyPath: TypeAlias = tuple[str, ...]  #: keys to a nested value in settings, such as `("corpus", "train")`
 
 MARK = "sha256:"
@@ -31,7 +30,8 @@ def replace_values(
     """Return a copy of settings with every path, or every value of these `kinds`, replaced, at any depth."""
 
     def each(item: Any, key: Any) -> Any:
-        return replace_values(item, change, (*keys, str(key)), kinds)
+        is_plain = type(item) in (str, int, float, bool)  # tested first because abstract classes are slower
+        return item if is_plain else replace_values(item, change, (*keys, str(key)), kinds)
 
     new: Any = value
     if isinstance(value, kinds):

@@ -116,4 +116,4 @@ def _try(new_plan: Plan, part: tuple[str, str], read: Callable[[], object]) -> N
         new_plan.missing[part] = str(error)
     except (OSError, ValueError) as error:  # an impossible file name, e.g. with 300 letters
         reason = error.strerror if isinstance(error, OSError) else error
-        new_plan.missing[part] = f"its files cannot be read ({reason}). Correct their names."
+        new_plan.missing[part] = f"its files cannot be read ({reason}). Correct their paths."

@@ -1,4 +1,4 @@
-"""Marks in the store for the code of a model: its contracts are fulfilled, or were not tested."""
+"""Marks in the store which record that a model's code fulfills its contracts, or was trained without testing them."""
 
 import hashlib
 import json

@@ -53,7 +53,7 @@ class ObserverThread:
         if self.off.is_set():
             return
         if self.waiting.qsize() >= MAX_WAITING_EVENTS:
-            self._switch_off(f"it is too slow: {MAX_WAITING_EVENTS:,} events wait for it")
+            self._switch_off(f"it is too slow: {MAX_WAITING_EVENTS:,} events are waiting for it")
         else:
             self.waiting.put(event)
 
@@ -65,7 +65,7 @@ class ObserverThread:
         """Wait until the observer has closed; switch it off if that takes longer."""
         self.thread.join(max(0.0, seconds))
         if self.thread.is_alive():
-            self._switch_off("it did not end in time after the run; data that it has not written is lost")
+            self._switch_off("it did not finish in time after the run; data that it has not written is lost")
 
     def _work(self) -> None:
         unobserved.add(self.thread)  # also applies to threads that this thread starts

@@ -21,7 +21,7 @@ def planned_stages(
 ) -> Iterator[RecordedStage]:
     """Yield the records of the stages of a plan.
 
-    By key, `results` are digests, `computed` are digests of environment and cost, and `observed` are inputs.
+    By stage key, `results` are digests, `computed` are digests of environment and cost, and `observed` are inputs.
     """
     for key, stage in plan.stages.items():
         digests = results.get(key, ""), computed.get(key, "")
@@ -65,5 +65,5 @@ def _pair_seeds(suite: Suite) -> dict[str, Any]:
 
 
 def _limited_settings(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return, by the name of each part, its settings that default to limits of the suite."""
+    """Return the settings that default to limits of the suite, by the name of their part."""
     return {name: dict(config.limits) for name, config in parts.items() if config.limits}

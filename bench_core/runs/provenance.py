@@ -183,7 +183,7 @@ def at(settings: Any, path: Place) -> Any:
 
 
 def put(settings: dict[str, Any], path: Place, value: Any) -> None:
-    """Set a value at a path in nested mappings, unless one is already set."""
+    """Set a value at a path in nested mappings, unless the path already has a value."""
     for name in path[:-1]:
         settings = settings.setdefault(name, {})
     settings.setdefault(path[-1], value)

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def may_quote(task: str, info: Mapping[str, Any], quote: bool | Sequence[str]) -> bool:
-    """Return whether reports may show texts of a task, given its entry in the run and `quote` of the suite."""
+    """Return whether reports may show texts of a task, given the task's entry in the run and the suite's `quote`."""
     return not why_not_quoted(task, info, quote)
 
 

@@ -35,7 +35,7 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
 
 
 def unchecked_models(run: Run) -> str:
-    """Return a text on models trained without testing their contracts, with the reason; "" if all were tested."""
+    """Return a note about models whose contracts were not tested, with the reason; "" if all were tested."""
     names = [name for name, about in (run.info.get("models") or {}).items() if about.get("unchecked")]
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}, since {AUTHORS} was not installed" if names else ""

@@ -38,7 +38,7 @@ from plain_files import from_csv, to_csv
 if TYPE_CHECKING:
     from block_bootstrap import ReplicateScores
 
-FORMAT = 2  #: version of run folders and of data in reports; missing in those written by bench 0.1
+FORMAT = 2  #: version of run folders and of data in reports; missing from files written by bench 0.1
 KEY_CHARACTERS = 12  #: length of a training key in the name of its history file
 MAX_FILE_BYTES = 2**30  #: limit for a file of a run
 MAX_TEXT_LENGTH = 250  # limit in characters for an error message, in bytes for a label

@@ -83,7 +83,7 @@ def detailed(
     predictions: Iterable[Prediction],
     answers: Iterable[Mapping[int, Mapping[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """Add the data that plugins have about individual outputs to samples; may also add samples."""
+    """Add plugins' data about individual outputs to the samples; may also add samples."""
     by_id = {sample["id"]: {**sample} for sample in samples}
     details = [(example, fields) for answer in answers for example, fields in answer.items()]
     missing = {example for example, _ in details} - by_id.keys()

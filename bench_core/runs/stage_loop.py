@@ -214,7 +214,7 @@ class StageLoop:
 
     def _set_aside(self, kind: str, key: str, error: StoreError) -> None:
         place = self.store.set_aside(kind, key)
-        note = f" The damaged one is in {place}." if place else ""  # `place` is None if another run was faster
+        note = f" The damaged artifact is in {place}." if place else ""  # `place` is None if another run was faster
         self.warn(f"{error} It is computed again.{note}")
 
     def _keep(self, stage: Stage) -> StageFailed | None:

@@ -14,7 +14,7 @@ from input_digests import Dependencies, undeclared
 def warnings(stages: list[Stage], store: Store) -> list[str]:
     """Return a warning for each unobserved input, with the number of stored results that it affects."""
     unobserved = (inputs.get("unobserved", {}).items() for _, inputs in _with_inputs(stages, store))
-    text = "changes of its inputs are not detected."
+    text = "changes in its inputs are not detected."
     return [
         f"{count_of(number, 'stored result')}: unobserved: {name} (in {modules}); {text}"
         for (name, modules), number in Counter(chain.from_iterable(unobserved)).items()

@@ -35,7 +35,7 @@ ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or use another store with --store."),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Use a writable store with --store."),
     errno.EFBIG: "Raise the limit of file sizes (`ulimit -f`), or use another store with --store.",
-    errno.ENOENT: "It was removed meanwhile. Check whether another program cleans up there.",
+    errno.ENOENT: "It was removed in the meantime. Check whether another program deletes files there.",
 }
 FILE_TYPES = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
 
@@ -71,7 +71,7 @@ class Artifact:
             raise StoreError(f"{path}: the file cannot be read: {error}.") from None
 
     def check_report_files(self) -> None:
-        """Check the files that reports use; raise StoreError for the first damaged one."""
+        """Check the files that reports use; raise StoreError for the first damaged file."""
         for name in reported_files(self.manifest["kind"]):
             if name in self.manifest["files"]:
                 self._check(name)
@@ -180,7 +180,7 @@ def _parse_manifest(text: bytes, kind: str, key: str) -> dict[str, Any]:
     if type(format_number) is not int or format_number != FORMAT:
         age = "a newer" if type(format_number) is int and format_number > FORMAT else "another"
         wrote = f"{age} version of bench wrote it, in format {format_number!r}"
-        raise ValueError(f"{wrote}, and this one reads format {FORMAT}")
+        raise ValueError(f"{wrote}, but this version reads format {FORMAT}")
     seal = SEAL.search(text)
     if seal is None and "format" in manifest:  # older manifests have neither a seal nor a format
         raise ValueError("it is damaged: its seal is missing")
@@ -273,9 +273,9 @@ def _check_format(path: Path) -> None:
         start, size = file.read(9), path.stat().st_size
     header = int.from_bytes(start[:8], "little")  # the size of the header of a safetensors file
     if path.suffix == ".safetensors" and (start[8:] != b"{" or header > min(size - 8, MAX_HEADER_BYTES)):
-        raise StoreError(f"{path}: not a safetensors file. It is not opened.")
+        raise StoreError(f"{path}: not a safetensors file, so it is not opened.")
     if path.suffix == ".npy" and not start.startswith(NPY_MAGIC):
-        raise StoreError(f"{path}: not an npy file. It is not opened.")
+        raise StoreError(f"{path}: not an npy file, so it is not opened.")
 
 
 def reason(error: OSError) -> str:

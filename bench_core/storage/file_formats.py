@@ -36,7 +36,7 @@ Digits: TypeAlias = Annotated[int, Field(ge=0, le=30)]
 class Open(BaseModel):
     """A mapping that allows additional keys."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
 
 class SampleOutput(Open):
@@ -68,7 +68,7 @@ class HistoryEntry(Open):
 class Measurement(BaseModel):
     """The score of a metric."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     value: Real
     examples: int

@@ -24,8 +24,8 @@ __all__ = ["MANIFEST", "Artifact", "Store"]
 Fingerprint: TypeAlias = tuple[int, int, int, int]  #: inode, size, mtime and ctime of a file
 Seen: TypeAlias = tuple[str, Fingerprint | None]  #: path and fingerprint of a manifest that was intact when read
 
-CHECKED = "checked"  #: folder that marks models that fulfill their contracts, by a digest of their code
-ANSWERS = "answers"  #: folder in which text generators cache answers, for all stages
+CHECKED = "checked"  #: folder of marks for models that fulfill their contracts, named by a digest of their code
+ANSWERS = "answers"  #: folder in which text generators cache responses, for all stages
 #: Folders that contain no artifacts.
 ASIDE = ("unfinished", "set-aside", "failures", "locks", "code", "costs", ANSWERS, CHECKED)
 REMOVED = "removed-"  #: prefix of unfinished folders that are being deleted
@@ -231,7 +231,7 @@ class Store:
             stored = artifact.manifest["files"]
         except StoreError as error:
             place = self.set_aside(kind, key)
-            self.warn(f"{error} It is computed again" + (f"; the damaged one is in {place}." if place else "."))
+            self.warn(f"{error} It is computed again" + (f"; the damaged artifact is in {place}." if place else "."))
             return True
         differing = sorted(name for name in {*stored, *files} if stored.get(name) != files.get(name))
         if differing:

@@ -103,7 +103,7 @@ def _selection_splits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
     task, training = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).training
     if not training.trains or Purpose.TRAIN not in task.purposes("train"):
         return
-    for key, verb in (("select", "select checkpoints"), ("stop", "stop")):
+    for key in ("select", "stop"):
         select: Select | None = getattr(training, key)
         if select is None:
             continue
@@ -113,7 +113,7 @@ def _selection_splits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
             continue
         lacks = "has no targets in its split" if task.purposes(select.split) else "has no split"
         train = f", or set `{key}: {{split: train}}` under `training`" if purpose in task.purposes("train") else ""
-        text = f"{task.name} {lacks} {select.split!r}, to {verb} on. Add it{train}."
+        text = f"{task.name} {lacks} {select.split!r}, which `{key}` needs. Add it{train}."
         keys = training_keys(suite.effective, _name_in_suite(suite, cell.model), cell.task, (key,))
         keys = keys if "split" in select.model_fields_set else ("tasks", cell.task)
         yield Misfit(f"{cell.task}, {key} by {select.metric}", text, keys)
@@ -138,7 +138,7 @@ def _untrainable(suite: Suite) -> Iterator[Misfit]:
         with suppress(Unreadable):
             if entry.training.trains and entry.config.is_untrainable():
                 keys = training_keys(suite.effective, name, task, ("mode",))
-                yield Misfit(name, f"{entry.config.name} is not trained. Leave out its `training`.", keys)
+                yield Misfit(name, f"{entry.config.name} cannot be trained. Remove its `training`.", keys)
 
 
 def _pairing_misfits(suite: Suite) -> Iterator[Misfit]:

@@ -47,7 +47,7 @@ def _missing(owner: str, extras: Iterable[str], seen: set[tuple[str, str]]) -> I
 def _unmet(requirement: Requirement, seen: set[tuple[str, str]]) -> Iterator[str]:
     ours = requirement.name.startswith("bench-")
     try:
-        version = distribution(requirement.name).version
+        version = about(distribution(requirement.name)).version
     except PackageNotFoundError:
         version = None
     if ours or (version and requirement.specifier.contains(version, prereleases=True)):

@@ -25,7 +25,7 @@ class ModelGrid:
 
 
 def expand(source: Located, problems: Problems) -> dict[str, ModelGrid]:
-    """Replace every model that has a grid by the combinations of the grid; return the grids by name.
+    """Replace every model that has a grid with the combinations of the grid; return the grids by name.
 
     Problems of a setting are reported at the grid.
     """
@@ -106,7 +106,7 @@ def _valid_values(name: str, settings: Mapping[str, Any], rest: int, problems: P
     """Return the valid values of each setting of a grid; report invalid settings."""
     keys, grid = ("models", name, "grid"), settings["grid"]
     if not isinstance(grid, Mapping) or not grid:
-        problems.add(keys, "a grid maps settings to lists of values, such as `grid: {hidden: [256, 512]}`.")
+        problems.add(keys, "a grid must map settings to lists of values, such as `grid: {hidden: [256, 512]}`.")
         return {}
     problem_of = {setting: _wrong(setting, settings) for setting in grid}
     for setting, text in problem_of.items():
@@ -115,7 +115,7 @@ def _valid_values(name: str, settings: Mapping[str, Any], rest: int, problems: P
     varied = {setting: grid[setting] for setting, text in problem_of.items() if not text}
     count = prod(map(len, varied.values()))
     if count > rest:
-        text = f"a suite can have {MAX_COMBINATIONS:,} combinations; this grid has {count:,}, {rest:,} are left"
+        text = f"a suite can have {MAX_COMBINATIONS:,} combinations; this grid has {count:,}, but {rest:,} are left"
         problems.add(keys, f"{text}. Vary fewer settings, or split the suite.")
         return {setting: values[:1] for setting, values in varied.items()}
     return varied

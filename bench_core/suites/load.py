@@ -86,7 +86,7 @@ def examine(
         {*AS_WRITTEN} - {*core},
     )  # fmt: skip
     if len(suite.label.encode()) > MAX_LABEL_BYTES:
-        text = f"the name of a suite with its profile can have {MAX_LABEL_BYTES} bytes at most. Shorten it."
+        text = f"the names of suite and profile can have at most {MAX_LABEL_BYTES} bytes together. Shorten them."
         problems.add(("suite",), text)
     if _check_size(suite, problems):
         _check_names(Names(suite, source, problems, whole), parts)
@@ -156,8 +156,8 @@ def _check_size(suite: Suite, problems: Problems) -> bool:
     if cells > MAX_CELLS:
         longest = max(axes, key=lambda axis: len(axes[axis]))
         product = " x ".join(f"{len(names):,} {axis}" for axis, names in axes.items() if len(names) > 1)
-        text = f"a suite can have {MAX_CELLS:,} cells at most; this suite has {product}."
-        problems.add((longest,), f"{text} Reduce it, or split the suite.")
+        text = f"a suite can have at most {MAX_CELLS:,} cells; this suite has {product}."
+        problems.add((longest,), f"{text} Remove some of them, or split the suite.")
     return cells <= MAX_CELLS
 
 

@@ -95,7 +95,7 @@ class Parts:
         keys: tuple[str, ...] = ("models", self.origins.get(name, name), "by_task")
         by_task, valid = (settings.get("by_task") or {}) if isinstance(settings, Mapping) else {}, {}
         if not isinstance(by_task, Mapping):
-            text = "`by_task` maps tasks to settings, such as `by_task: {wikitext-2: {hidden: 512}}`."
+            text = "`by_task` must map tasks to settings, such as `by_task: {wikitext-2: {hidden: 512}}`."
             self.problems.add(keys, text)
             return {}
         tasks = [*section(self.data, "tasks")]

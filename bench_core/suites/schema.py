@@ -77,8 +77,8 @@ class SuiteFile(Strict):
     training: dict[str, Any] = {}  #: training settings for all models
     seeds: PositiveInt | list[NonNegativeInt] = 1  #: the number of seeds, starting at 0, or a list of seeds
     splits: list[str] = Field(["test"], min_length=1)  #: the splits to decode and score
-    limits: Limits = Limits()  #: limits on generation and scoring
-    hardware: Hardware | dict[str, Hardware] = Hardware()  #: a configuration, or several by name, which form an axis
+    limits: Limits = Limits.model_construct()  #: limits on generation and scoring
+    hardware: Hardware | dict[str, Hardware] = Hardware.model_construct()  #: one configuration, or an axis of several
     skip: list[Skip] = []  #: combinations to skip
     exempt: list[Exemption] = []  #: exemptions of parts from laws, each with a reason
     samples: int = Field(3, ge=1, le=1000)  #: the number of sample outputs per cell that reports may show
@@ -88,7 +88,7 @@ class SuiteFile(Strict):
     @classmethod
     def _distinct(cls, seeds: int | list[int]) -> int | list[int]:
         if isinstance(seeds, list) and (not seeds or len(set(seeds)) < len(seeds)):
-            raise ValueError("seeds must be a number of seeds, or a list of distinct ones")
+            raise ValueError("seeds must be a number of seeds, or a list of distinct seeds")
         if isinstance(seeds, int) and seeds > MAX_SEEDS:
             raise ValueError(f"at most {MAX_SEEDS:,} seeds are possible")
         return seeds

@@ -37,8 +37,8 @@ class TrainingBase(BaseModel):
     phases: tuple[Any, ...] = ()  #: training phases, in order; by default a single phase
     batch_size: PositiveInt | Literal["auto"] = 32  #: rows or tokens per update; `auto`: as many as fit in memory
     batch_unit: Literal["rows", "tokens"] = "rows"  #: the unit of `batch_size`
-    select: Select = Select()  #: checkpoint selection
-    stop: Select | None = None  #: early stopping, by another metric
+    select: Select = Select.model_construct()  #: checkpoint selection
+    stop: Select | None = None  #: early stopping, by a separate metric
     initial: Path | None = None  #: a safetensors file of initial weights
     vmap_seeds: bool = False  #: train all seeds at once with vmap, each on batches in its own order
 

@@ -158,15 +158,15 @@ EQUAL = {
     "lognormal against normal, two test sets": OtherWorld(_beside_normal, apart=True),
     "heavy tails (t with 3 degrees)": OtherWorld(_heavy),
     "lognormal, test sets of N and 4 N": OtherWorld(_of_other_sizes, apart=True),
-    "trainings at 0 (2 of 3) or 60 %": _shares(_kinds((0.0, 0.6), (2 / 3, 1 / 3)), 20.0),
-    "U-shaped trainings, Beta(0.2, 0.8)": _shares(lambda generator, shape: generator.beta(0.2, 0.8, shape), 20.0),
-    "trainings that diverge in 10 %": OtherWorld(_diverging(0.1)),
-    "trainings that diverge in 30 %": OtherWorld(_diverging(0.3)),
+    "training runs at 0 (2 of 3) or 60 %": _shares(_kinds((0.0, 0.6), (2 / 3, 1 / 3)), 20.0),
+    "U-shaped training runs, Beta(0.2, 0.8)": _shares(lambda generator, shape: generator.beta(0.2, 0.8, shape), 20.0),
+    "training runs that diverge in 10 %": OtherWorld(_diverging(0.1)),
+    "training runs that diverge in 30 %": OtherWorld(_diverging(0.3)),
 }  # fmt: skip
 #: In which nothing that three trainings show tells how wrong a test is
 UNKNOWABLE = {
-    "opposed skew of trainings (lognormal, 0.5)": OtherWorld(_of_seeds(0.5)),
-    "opposed skew of trainings (lognormal, 1)": OtherWorld(_of_seeds(1.0)),
+    "opposed skew of training runs (lognormal, 0.5)": OtherWorld(_of_seeds(0.5)),
+    "opposed skew of training runs (lognormal, 1)": OtherWorld(_of_seeds(1.0)),
 }
 
 
@@ -213,9 +213,13 @@ def _close(share: float, spread: float) -> OtherWorld:
 
 #: Single cells: trainings that differ in kind, then examples that are skewed
 SINGLE = {
-    "trainings at 0 (2 of 3) or 60 %": _shares(_kinds((0.0, 0.6), (2 / 3, 1 / 3)), 20.0, 1),
-    "U-shaped trainings, Beta(0.2, 0.8)": _shares(lambda generator, shape: generator.beta(0.2, 0.8, shape), 20.0, 1),
-    "U-shaped trainings, Beta(0.3, 0.3)": _shares(lambda generator, shape: generator.beta(0.3, 0.3, shape), 50.0, 1),
+    "training runs at 0 (2 of 3) or 60 %": _shares(_kinds((0.0, 0.6), (2 / 3, 1 / 3)), 20.0, 1),
+    "U-shaped training runs, Beta(0.2, 0.8)": _shares(
+        lambda generator, shape: generator.beta(0.2, 0.8, shape), 20.0, 1
+    ),
+    "U-shaped training runs, Beta(0.3, 0.3)": _shares(
+        lambda generator, shape: generator.beta(0.3, 0.3, shape), 50.0, 1
+    ),
     "lognormal": OtherWorld(
         _lognormal,
         lambda draw: exp((1 + (draw.unit * (draw.seeds > 1)) ** 2) / 2),

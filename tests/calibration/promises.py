@@ -33,7 +33,8 @@ from block_bootstrap import BLOCKS, block_length
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "calibration.json"
 LAST = "Not covered by these simulations"  # behind all tables
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "statistics.md"
+DOCS = Path(__file__).parents[2] / "docs"
+IN_STATISTICS = ("conclusions",)  # all other tables are in simulations.md
 SEEDS = (1, 2, 3, 5, 10)
 SPREADS = (0.0, 0.5, 3.0)
 ONE = (0.0,)  # what one seed can promise something of
@@ -113,8 +114,8 @@ def designs(study: Study) -> Iterator[Row]:
     """The same for other designs, normal, N = 120."""
     spreads = study.spreads
     for label, world in {
-        "decoders of the same trainings": World(paired=True, examples=120),
-        "correlated trainings (0.5), unknown to the test": World(alike=0.5, examples=120),
+        "decoders of the same training runs": World(paired=True, examples=120),
+        "correlated training runs (0.5), unknown to the test": World(alike=0.5, examples=120),
         "documents of 4 sentences": World(group=4, examples=480),
         "two test sets, averaged": World(examples=120, shifts=(0.0, 0.0), sets=2),
     }.items():
@@ -269,7 +270,7 @@ def claims(study: Study) -> Iterator[Row]:
 
 
 def conclusions(study: Study) -> Iterator[Row]:
-    """What one, three or ten seeds can show: % `holds` for `a > b`, by the true difference in standard deviations of trainings (spread 3; S = 1: in this training)."""
+    """What one, three or ten seeds can show: % `holds` for `a > b`, by the true difference in standard deviations over training runs (spread 3; S = 1: in this training run)."""
     claim = Boundary("a > b", (0, 0))
     for apart in (0.0, 0.5, 1.0, 2.0, 4.0):
         found = {}
@@ -345,7 +346,7 @@ def other_worlds(study: Study) -> Iterator[Row]:
 
 
 def beyond(study: Study) -> Iterator[Row]:
-    """The same with skewed trainings, which few seeds cannot reveal: no guarantee."""
+    """The same with skewed training runs, which few seeds cannot reveal: no guarantee."""
     yield from _false_claims(study, UNKNOWABLE, (3, 5), {})
 
 
@@ -390,7 +391,7 @@ def _cells(
             right, known = {}, {}
             for seeds in (1, 2, 3) if study.quick else (1, 2, 3, 5):
                 true = world.truth(Draw(study.generator, 1, seeds, examples))
-                if seeds == 1 and "trainings" in label:
+                if seeds == 1 and "training runs" in label:
                     continue
                 cells = world.experiments(study.repetitions, seeds, examples, study.generator)
                 found = [interval_of(one) for (one,) in cells]
@@ -511,7 +512,7 @@ COMMON_OF_SEEDS, DRAWN = 0.7, 200
 
 
 def published(study: Study) -> Iterator[Row]:
-    """Verdicts on published means, difference and tolerance in standard deviations of trainings: % false."""
+    """Verdicts on published means, difference and tolerance in standard deviations of training runs: % false."""
     wrong = [(0.0, None, "different"), (2.0, 2.0, "equivalent"), (2.0, 2.0, "different")]
     for true, tolerance, verdict in wrong:
         for runs, told in ((1, False), (5, False), (5, True)):
@@ -525,7 +526,7 @@ def other_test_sets(study: Study) -> Iterator[Row]:
     for spread in (0.2,) if study.quick else (0.2, 0.5, 1.0):
         for runs, told in ((1, False), (5, False), (5, True)):
             found = {f"S={s}": _of_two_test_sets(study, s, spread, runs, told) for s in (2, 3, 5)}
-            words = f"trainings {spread:g}, {runs} run{'s' * (runs > 1)}{', sd printed' if told else ''}"
+            words = f"training runs {spread:g}, {runs} run{'s' * (runs > 1)}{', sd printed' if told else ''}"
             yield Row(
                 f"{words}: treated as another sample",
                 {s: [two] for s, (two, _) in found.items()},
@@ -688,7 +689,12 @@ def main() -> None:
         }
     if asked.record:
         RECORDED.write_text(json.dumps(recorded, indent=0) + "\n", encoding="utf-8")
-        DOCUMENTED.write_text(documented(DOCUMENTED.read_text(encoding="utf-8"), recorded), encoding="utf-8")
+        for name in ("statistics", "simulations"):
+            tables = {
+                key: table for key, table in recorded.items() if (key in IN_STATISTICS) == (name == "statistics")
+            }
+            page = DOCS / f"{name}.md"
+            page.write_text(documented(page.read_text(encoding="utf-8"), tables), encoding="utf-8")
 
 
 def documented(text: str, recorded: Mapping[str, Any]) -> str:

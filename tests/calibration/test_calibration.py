@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import promises
@@ -112,7 +111,9 @@ def test_a_thousand_experiments_find_students_test_where_skewed_means_stand_agai
 
 def test_a_hundred_experiments_find_intervals_of_trainings_that_differ_in_kind(monkeypatch):
     monkeypatch.setattr(Measured, "is_mixed", False)
-    assert [text for text in outside(promises.other_cells, 100, 11, quick=True) if text.startswith("trainings at 0")]
+    assert [
+        text for text in outside(promises.other_cells, 100, 11, quick=True) if text.startswith("training runs at 0")
+    ]
 
 
 @pytest.mark.slow
@@ -149,11 +150,10 @@ def test_what_is_recorded_keeps_every_promise():
 
 
 def test_the_documentation_has_the_tables_that_are_recorded():
-    text = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
-    for table in recorded().values():
-        assert promises.markdown(table["title"], [promises.Row(**row) for row in table["rows"]]) in text, table[
-            "title"
-        ]
+    for name, table in recorded().items():
+        page = promises.DOCS / ("statistics.md" if name in promises.IN_STATISTICS else "simulations.md")
+        rows = [promises.Row(**row) for row in table["rows"]]
+        assert promises.markdown(table["title"], rows) in page.read_text(encoding="utf-8"), name
 
 
 @pytest.mark.nightly

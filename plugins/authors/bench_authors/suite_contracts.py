@@ -84,7 +84,7 @@ def _lines(label: str, result: Verdict) -> Iterator[str]:
     else:
         yield f"ok  {label}: {count_of(number, 'contract')}"
     yield from (f"  {_sentence(name)}: {why}" for name, why in result.broken.items())
-    yield from (f"  right on the CPU only  {_sentence(name)}: {why}" for name, why in result.only_on_cpu.items())
+    yield from (f"  correct on the CPU only  {_sentence(name)}: {why}" for name, why in result.only_on_cpu.items())
     yield from (f"  exempt  {_sentence(name)}: {why}" for name, why in result.exempt.items())
     if result.left_out:
         yield f"  not tried  {count_of(len(result.left_out), 'other contract')}: earlier contracts took too long"

@@ -28,7 +28,7 @@ def resamples(examples: int, block: int = 1) -> Iterable[NDArray[np.uint16]]:
 
 
 def mark(ids: Iterable[int], groups: Sequence[int] = (), of: str = "") -> str:
-    """Return an id of examples (`of` some data) and groups; series with the same id have comparable replicates."""
+    """Return an id for examples `of` a data set, and their groups; equal ids mean comparable replicates."""
     digest = sha256(f"{REPLICATES} {BLOCKS} {of} ".encode())
     for example, group in zip_longest(ids, groups):
         digest.update(f"{example} {group},".encode())

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 from bench_captioning.words import words
 from bench_core import DataError
@@ -23,13 +24,13 @@ class CaptionedImage:
 
     id: int | str
     name: str  # file, relative to the folder of images
-    captions: Sequence[str] = ()  # whitespace normalized to single spaces; at least one word each
+    captions: Sequence[str] = ()  # in NFC, with single spaces; at least one word each
     split: str | None = None  # as named in the file
     empty: int = 0  # number of captions without a word, which are skipped
 
 
 def pictures(path: Path) -> list[CaptionedImage]:
-    """Read a file in either layout; return images in file order, or raise DataError with file and error."""
+    """Return the images of a file in COCO's or Karpathy's layout, in file order; raise DataError for invalid ones."""
     content = _parse(path)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise DataError(f"{path} is not an annotation file: it has no list of `images`.")
@@ -65,7 +66,7 @@ class _CaptionList:
     def add(self, caption: Any, where: str) -> None:
         if not isinstance(caption, str):
             raise DataError(f"{where} is {_short(caption)}, not text.")
-        plain = " ".join(caption.split())
+        plain = " ".join(normalize("NFC", caption).split())
         if words(plain):
             self.texts.append(plain)
         else:
@@ -93,7 +94,7 @@ def _of_coco(path: Path, content: Entry) -> Iterator[CaptionedImage]:
             captions[image_id].add(entry["caption"], f"{where} has a `caption` that")
     if unknown:
         raise DataError(
-            f"{path} has {len(unknown):,} captions of images that are not listed: {_join_values(unknown)}."
+            f"{path} has {len(unknown):,} captions of images that are not in `images`: {_join_values(unknown)}."
         )
     duplicates = _duplicates(numbers)
     if duplicates:

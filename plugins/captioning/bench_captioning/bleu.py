@@ -15,7 +15,7 @@ DENOMINATOR_OFFSET, NUMERATOR_OFFSET = 1e-9, 1e-15  # smoothing constants of pyc
 class CaptionBleu(CaptionMetric[list[int]]):
     """100 times the brevity penalty times the geometric mean of clipped corpus precisions of 1- to n-grams.
 
-    The reference length is the nearest length; ties go to the shorter one. Undefined (nan) without examples.
+    The nearest reference length counts; ties go to the shorter one. Undefined (nan) without examples.
     """
 
     label = "BLEU"

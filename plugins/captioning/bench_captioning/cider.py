@@ -80,7 +80,7 @@ class CiderD(CaptionMetric[float]):
             if split not in documents:
                 raise SuiteError(
                     f"cider-d needs the captions of {split} for document frequencies, which the task does not store. "
-                    f"Set `documents: [{split}]` in the task, or leave `documents` out of the metric."
+                    f"Set `documents: [{split}]` in the task, or remove `documents` from the metric."
                 )
             known, whose = documents[split], split
         metric.documents = _check_images(DocumentFrequencies.of(metric.tokenize_groups(known)))

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from transformers import GPT2Config, ResNetConfig, ResNetModel
 
 from bench_captioning.plugin import CaptioningConfig
-from bench_core import DataError, Purpose, Size, Source
+from bench_core import DataError, Purpose, Size
 
 IMAGES = 13
 VECTORS = np.arange(IMAGES * 5, dtype=np.float32).reshape(IMAGES, 5)
@@ -222,14 +222,9 @@ def test_images_that_are_missing_are_named(data, prepare):
 
 def test_settings_that_mean_nothing_are_refused():
     for features, message in (
-        ({"kind": "resnet", "path": "net", "widths": [3]}, "widths apply to random networks"),
-        ({"kind": "resnet", "widths": [3, 4], "depths": [1]}, "`depths` has 1 stages, but `widths` has 2"),
+        ({"kind": "resnet", "path": "net", "widths": [3]}, "settings of random networks: widths"),
+        ({"kind": "resnet", "widths": [3, 4], "depths": [1]}, r"`depths` \(1\) and `widths` \(2\) must"),
         ({"kind": "vgg"}, "vgg"),
     ):
         with pytest.raises(ValidationError, match=message):
             CaptioningConfig.model_validate({"features": features})
-
-
-def test_the_source_is_that_of_the_form():
-    assert CaptioningConfig().source is Source.VECTOR
-    assert CaptioningConfig(form="grid").source is Source.GRID

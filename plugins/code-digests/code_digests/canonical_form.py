@@ -280,7 +280,7 @@ def decorators(node: ast.AST) -> set[str]:
 
 
 def has_effect(node: ast.AST) -> bool:
-    """Return whether a decorator of a definition may have side effects, such as registering it."""
+    """Return whether a decorator of a definition may have side effects, such as registering the definition."""
     return not decorators(node) <= _WITHOUT_SIDE_EFFECTS
 
 

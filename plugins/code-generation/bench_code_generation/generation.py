@@ -8,7 +8,7 @@ from bench_translation.api import Parallel, ParallelTask
 
 
 class CodeGeneration(ParallelTask):
-    """Generate a line of Python from pseudo-code; tokens are the words between white space, or pieces of words."""
+    """Generate a line of Python from pseudo-code; tokens are words separated by white space, or their pieces."""
 
     config: CodeGenerationConfig
 

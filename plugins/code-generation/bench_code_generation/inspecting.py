@@ -45,7 +45,7 @@ def _read(config: CodeGenerationConfig, inspection: Inspection, parallel: Parall
     for number, pair in enumerate(pairs) if split != "train" else ():
         if not all(pair):
             place = next(lines.place(number) for lines, text in zip(sides, pair, strict=True) if not text)
-            raise DataError(f"{place} is empty. Each pair to decode needs both sides. Correct the files.")
+            raise DataError(f"{place} is empty. Pairs that are decoded need both sides. Correct the files.")
     return {*map(hash, pairs)}
 
 
@@ -59,6 +59,6 @@ def _check_enough(config: CodeGenerationConfig, inspection: Inspection, pairs: l
     ]
     if sum(number <= (config.longest or inf) for number in min_lengths) < MIN_TRAINING_PAIRS:
         raise DataError(
-            f"fewer than {MIN_TRAINING_PAIRS} of {len(pairs):,} pairs of train are left to train on: the others are "
-            "empty, or too long for `longest`. Increase it, or choose a larger corpus."
+            f"fewer than {MIN_TRAINING_PAIRS} of {len(pairs):,} training pairs can be used: the others are empty, or "
+            "too long for `longest`. Increase `longest`, or choose a larger corpus."
         )

@@ -50,7 +50,7 @@ def _spread(number: int, size: int) -> Iterator[int]:
 
 
 def space_tokens(code: str) -> str | None:
-    """Return one line of Python with spaces between its tokens, or None if spaces change it or it is too long."""
+    """Return one line of Python with spaces between its tokens; None if spaces would change it or it is too long."""
     try:
         tokens = [token.string for token in generate_tokens(StringIO(code).readline)]
     except TokenError:

@@ -25,8 +25,8 @@ def canonical_form(text: str, newline: str = "_newline_") -> str | None:
     """Return the unparsed syntax tree of a program, or None if it does not parse or has no statement.
 
     `newline` is the word that ends lines. A header is completed by the body `pass`, and by another block before or
-    after it where needed, as for `else :` or a decorator. The kind of the other block is part of the canonical form,
-    so `try :` and `finally :` differ.
+    after it where needed, e.g. for `else :` or a decorator. The other block's kind is part of the canonical form, so
+    `try :` and `finally :` differ.
     """
     if len(text) > MAX_CHARS:
         return None
@@ -50,7 +50,7 @@ def _lines(words: list[str], newline: str) -> Iterator[list[str]]:
 
 
 def _completions(code: str) -> Iterator[tuple[str, str]]:
-    """Yield the contexts and programs by which a line may be completed, the simplest first."""
+    """Yield pairs of a context ("" for none) and the program to which it completes a line, simplest first."""
     yield "", code
     body = f"{code} pass" if code.endswith(":") else code
     if body != code:
@@ -63,7 +63,7 @@ def _completions(code: str) -> Iterator[tuple[str, str]]:
 def _unparse(program: str) -> str | None:
     """Parse and unparse a program; return None if it does not parse or has no statement.
 
-    Besides SyntaxError, ast raises ValueError for zero bytes, lone surrogates and numbers of too many digits, and
+    Besides SyntaxError, ast raises ValueError for zero bytes, lone surrogates and numbers with too many digits, and
     RecursionError and MemoryError if brackets, operators or attributes are nested too deeply.
     """
     with warnings.catch_warnings():

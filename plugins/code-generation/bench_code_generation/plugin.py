@@ -6,7 +6,6 @@ from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from bench_code_generation.corpus import digests, splits
 from bench_code_generation.settings import Corpus, CPythonPairs
 from bench_core import MetricConfig, Purpose, Source, TaskConfig, hookimpl
 from bench_text.api import CorpusTaskConfig, Words
@@ -28,15 +27,19 @@ class CodeGenerationConfig(CorpusTaskConfig):
         "tokenizer.target.kind=bpe: sennrich2016",
     ]
 
-    corpus: Corpus = CPythonPairs(name="cpython-pairs")  #: a name, a name with settings, or your own files
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: one for both sides, or one for each
+    corpus: Corpus = CPythonPairs.model_construct(
+        name="cpython-pairs"
+    )  #: a name, a name with settings, or your own files
+    tokenizer: Tokenizers = Both.model_construct(
+        source=Words.model_construct(), target=Words.model_construct()
+    )  #: tokenizer of both sides, or of each
     shared: bool = False  #: whether source and target share a vocabulary
     longest: PositiveInt | None = None  #: maximum tokens on either side of a training pair
 
     @model_validator(mode="after")
     def _sides_can_share(self) -> Self:
         if self.shared and self.tokenizer.source != self.tokenizer.target:
-            raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
+            raise ValueError("`shared: true` needs the same tokenizer for source and target. Change one of them")
         return self
 
     def at(self, split: str | None) -> Self:
@@ -44,10 +47,14 @@ class CodeGenerationConfig(CorpusTaskConfig):
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all purposes for splits of the corpus, none for other splits."""
+        from bench_code_generation.corpus import splits
+
         return set(Purpose) if split in splits(self.corpus) else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file, or of the standard library."""
+        from bench_code_generation.corpus import digests  # only when data are read
+
         return digests(self.corpus, data)
 
 

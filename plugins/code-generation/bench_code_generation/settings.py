@@ -18,7 +18,7 @@ class CPythonPairs(CorpusSplits):
 class NamedCode(CorpusSplits):
     """A corpus of the catalogue."""
 
-    name: Literal["django", "django-clean"]  #: its name and folder in the data directory
+    name: Literal["django", "django-clean"]  #: name of the corpus and of its folder in the data directory
 
 
 KNOWN = ("cpython-pairs", "django", "django-clean")
@@ -28,7 +28,7 @@ def _check_name(value: Any) -> Any:
     """Convert a plain name to a mapping; raise ValueError if no corpus of code has that name."""
     value = by_name()(value)
     if isinstance(value, dict) and (name := value.get("name", KNOWN[0])) not in KNOWN:
-        raise ValueError(f"no corpus of code is called {name!r}. Known: {', '.join(KNOWN)}. Or use your own files")
+        raise ValueError(f"no corpus of code is called {name!r}. Use your own files, or one of: {', '.join(KNOWN)}")
     return value
 
 

@@ -109,7 +109,7 @@ def test_pairs_to_train_on_are_chosen_and_counted(files, tmp_path):
     assert list(task.references("train")) == list(task.sources("train")) == [0, 1, 2]
     told = info.extras["statistics"]["train"]
     assert (told["pairs"], told["left_out_empty"], told["left_out_long"]) == (3, 1, 1)
-    with pytest.raises(DataError, match=r"0 pairs of own files .* are left to train on, of 4"):
+    with pytest.raises(DataError, match=r"only 0 of 4 nonempty training pairs of own files .* can be used"):
         prepared(tmp_path, files, longest=1)
 
 

@@ -36,7 +36,7 @@ def _load_folder(origin: Saved) -> tuple[Any, str]:
             raise DataError(f"{origin.saved} is a single data set without splits. Leave out `split: {origin.split}`.")
         return content, str(origin.saved)
     if origin.split not in content:
-        problem = "choose one as `split:`" if origin.split is None else f"there is no split {origin.split!r}"
+        problem = "set `split:` to one of them" if origin.split is None else f"there is no split {origin.split!r}"
         raise DataError(f"{origin.saved} has the splits {', '.join(map(repr, content))}: {problem}.")
     return content[origin.split], f"{origin.saved} {origin.split}"
 

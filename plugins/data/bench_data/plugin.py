@@ -9,7 +9,6 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Purpose, Source, TaskConfig, hookimpl
 from bench_core.files import digests_of
-from bench_data import data_sets, test_sets
 from bench_data.settings import (
     NOT_TRAINED_ON,
     AlignedFiles,
@@ -22,7 +21,7 @@ from bench_data.settings import (
     TokenizerPair,
     Tokenizers,
 )
-from bench_text.api import SentencePiece, Tokenizer, Words, tokenizer_digests
+from bench_text.api import SentencePiece, Tokenizer, Words
 
 CODE = r"^[a-z]{2,3}$"  # ISO 639
 TOKENIZER_CITATIONS = {"bpe": "sennrich2016", "codes": "sennrich2016", "sentencepiece": "kudo2018"}
@@ -34,7 +33,7 @@ class DataTaskConfig(TaskConfig):
     inspector = "bench_data.inspecting:inspect"
 
     data: Data  #: origin of the examples of each split
-    fields: RecordFields = RecordFields()  #: meaning of the fields of a record
+    fields: RecordFields = RecordFields.model_construct()  #: meaning of the fields of a record
     target_language: str | None = Field(None, pattern=CODE)  #: ISO 639 code of the target language
     longest: PositiveInt | None = None  #: maximum tokens of a source or target in training
     between: str | None = None  #: separator of prompt and target; default: a space, unless data have whitespace there
@@ -129,6 +128,9 @@ class DataTaskConfig(TaskConfig):
 
         Raises DataError for a missing test set, and for a missing revision whose download is not allowed.
         """
+        from bench_data import data_sets, test_sets  # only when data are read
+        from bench_text.api import tokenizer_digests
+
         for origin in self.data.origins.values():
             if isinstance(origin, Hub) and not origin.allow_download and find_spec("huggingface_hub"):
                 data_sets.snapshot(origin)
@@ -152,7 +154,9 @@ class TextToTextConfig(DataTaskConfig):
         for kind, key in TOKENIZER_CITATIONS.items()
     ]
 
-    tokenizer: Tokenizers = TokenizerPair(source=Words(), target=Words())  #: one for both sides, or one for each
+    tokenizer: Tokenizers = TokenizerPair.model_construct(
+        source=Words.model_construct(), target=Words.model_construct()
+    )  #: one for both sides, or one for each
     shared: bool = False  #: use one vocabulary for sources and targets
     source_language: str | None = Field(None, pattern=CODE)  #: ISO 639 code of the source language
 
@@ -181,7 +185,7 @@ class CompletionConfig(DataTaskConfig):
     name, target = "completion", "bench_data.tasks:Completion"
     cites = [f"tokenizer.kind={kind}: {key}" for kind, key in TOKENIZER_CITATIONS.items()]
 
-    tokenizer: Tokenizer = Words()  #: word, char, bpe, codes, sentencepiece or pretrained
+    tokenizer: Tokenizer = Words.model_construct()  #: word, char, bpe, codes, sentencepiece or pretrained
     prefix: NonNegativeInt = 0  #: tokens at the beginning of a text that serve as its prompt
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from bench_data.templates import FieldError, as_text, fill, names, value
 from bench_text.api import SPLITS, Example
 
 ALL, DECODE_ONLY = frozenset(Purpose), frozenset({Purpose.DECODE})
-HUNDRED = 100  # records or groups, of which a split may use a share
+HUNDRED = 100  # number of records or groups of which a split may use a share
 
 
 class RecordReader:

@@ -182,7 +182,7 @@ def _alignment_error(sides: Sequence[Sequence[Path]]) -> DataError:
             return _line_counts_differ(
                 " and ".join(map(str, sides[0])), sum(numbers[0]), " and ".join(map(str, paths)), sum(counts)
             )
-    raise AssertionError("the sides have equal numbers of lines")
+    raise AssertionError("all sides have the same number of lines")
 
 
 def _line_counts_differ(first: str, first_lines: int, second: str, second_lines: int) -> DataError:

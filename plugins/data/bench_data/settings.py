@@ -49,7 +49,7 @@ NOT_TRAINED_ON = ("id", "group", "references")
 class Origin(Settings):
     """Where the examples of a split come from."""
 
-    fields: RecordFields = RecordFields()  #: fields that differ from the task's
+    fields: RecordFields = RecordFields.model_construct()  #: fields that differ from the task's
     where: dict[str, str | list[str]] = {}  #: only records whose field has this text, or one of these texts
     share: Annotated[tuple[int, int] | None, BeforeValidator(_two, json_schema_input_type=tuple[int, int])] = (
         None  #: range of every 100 records or groups: [80, 90] selects ten of them
@@ -171,7 +171,7 @@ class Data(Settings):
         return {**known, **self.tests}
 
     def only(self, *splits: str) -> Self:
-        """Return only the origins of some splits."""
+        """Return the data restricted to the given splits."""
         left_out = {name: None for name in SPLITS if name not in splits}
         tests = {name: origin for name, origin in self.tests.items() if name in splits}
         return self.model_copy(update={**left_out, "tests": tests})

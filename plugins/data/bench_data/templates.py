@@ -15,7 +15,7 @@ PARTS = re.compile(r"(\{\{|\}\}|\{[^{}]*\}|[{}])")
 
 
 class FieldError(Exception):
-    """A record lacks a field or has a value of the wrong type; `field` is named if it determines the file."""
+    """A record lacks a field or has a value of the wrong type; `field` names it if fields have separate files."""
 
     def __init__(self, text: str, field: str = "") -> None:
         super().__init__(text)

@@ -80,7 +80,7 @@ def test_a_saved_folder_keeps_all_contracts_and_its_rows(saved, tmp_path):
 @pytest.mark.parametrize(
     ("origin", "told"),
     [
-        ({"saved": "saved"}, "has the splits 'first', 'second': choose one as `split:`"),
+        ({"saved": "saved"}, "has the splits 'first', 'second': set `split:` to one of them"),
         ({"saved": "saved", "split": "third"}, "there is no split 'third'"),
         ({"saved": "alone", "split": "first"}, "is a single data set without splits. Leave out `split: first`"),
         ({"saved": "nothing"}, "was not written by `save_to_disk`"),

@@ -62,7 +62,7 @@ class Pool:
         self.ranked: list[tuple[int, float, list[int], float]] = []  # class, negative score, actions, log P
 
     def add(self, score: float, sequence: list[int], log_prob: float) -> None:
-        """Insert a candidate by its class: 0 for eligible, 1 for live and only a fallback, 2 for EOS alone."""
+        """Insert a candidate by its class: 0 if it is eligible, 1 if live (a fallback), 2 if it is EOS alone."""
         stopped, empty = sequence[-1] == STOP, score == -torch.inf
         fallback = self.config.candidates == "finished" and not stopped
         self.stopped += stopped and not empty

@@ -1,4 +1,4 @@
-"""Processors, Configs that change the distribution of every decoding step, and their syntax in suites."""
+"""Processors (Configs that change the distribution of every decoding step) and their syntax in suites."""
 
 from __future__ import annotations
 

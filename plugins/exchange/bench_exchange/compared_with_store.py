@@ -286,7 +286,7 @@ def _unlike(sample: Mapping[str, Any], known: Mapping[int, Mapping[str, Any]]) -
 
 def _differences(name: str, recorded: Mapping[str, Any], stored: Any) -> Iterator[str]:
     if not isinstance(stored, dict):
-        yield f"{name}: the store has no mapping for it"
+        yield f"{name}: the store has no such entry"
         return
     for word in dict.fromkeys([*stored, *recorded]):
         here, there = _plain(recorded.get(word)), _plain(stored.get(word))

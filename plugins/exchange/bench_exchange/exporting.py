@@ -43,7 +43,7 @@ ADDED_BY_MANIFEST = ("kind", "key", "files", "format", "seal")  # fields that `w
 
 
 def run_files() -> Sequence[str]:
-    """Return the names of the exported files of runs, including those of plugin sections."""
+    """Return the names of the exported files of runs, including files of plugin sections."""
     return [*RUN_FILES, *(name for section in sections() for name in section.files if name not in RUN_FILES)]
 
 

@@ -97,7 +97,7 @@ class Outputs:
 
 
 def as_example(prediction: Prediction, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a prediction as JSON data, preceded by its names.
+    """Return a prediction as JSON data, preceded by the names in `about`.
 
     Unknown values are null; infinities and NaN are strings; `actions` is the string `tokens` if actions and tokens
     are equal.

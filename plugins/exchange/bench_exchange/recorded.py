@@ -125,7 +125,7 @@ class _RecordedRun:
             if kind == "vmapped":
                 joint = self.stages.get(key)
                 if joint is None or joint.kind != kind or cell.cell["seed"] not in joint.settings.get(kind, ()):
-                    yield f"{name}: its joint training {key} is not recorded or does not cover this seed"
+                    yield f"{name}: its joint training stage {key} is not recorded or does not cover this seed"
                 else:
                     yield from (f"{kind}: {text}" for text in self._settings(cell, kind, joint))
                     yield from self._inputs(cell, kind, joint)
@@ -139,7 +139,7 @@ class _RecordedRun:
             if role == "task" and name in ("prepare", "vmapped", *WEIGHTS) and "prepare/train" in cell.artifacts:
                 ours = "prepare/train"
             if cell.artifacts.get(ours) != key:
-                yield f"{name}: its {role} is {kind} {key}, which is not the cell's"
+                yield f"{name}: its input `{role}` is {kind} {key}, which is not a stage of the cell"
 
     def _hardware(self, cell: CellResult, stage: RecordedStage) -> Iterator[str]:
         """Yield library versions and hardware of a stage that are missing in all environments of the cell."""
@@ -264,7 +264,7 @@ class _RecordedRun:
         for key, path in history_files(self.run.folder).items():
             trained = (stage_key for stage_key, stage in self.stages.items() if stage.kind in WEIGHTS)
             if not any(stage_key.startswith(key) for stage_key in trained):
-                yield f"history/{path.name} belongs to no recorded training"
+                yield f"history/{path.name} belongs to no recorded training run"
 
 
 def _owner(place: Iterable[str]) -> str:

@@ -45,7 +45,7 @@ class Ingredients(Open):
 
 
 def recorded_kind(kind: str) -> str:
-    """Return the stage kind of a kind of record, or `kind` itself if it is not a kind of record."""
+    """Return the stage kind of which a kind of artifact is the record, or `kind` itself if it is not a record."""
     return next((name for name, record in records().items() if record == kind), kind)
 
 
@@ -77,7 +77,7 @@ def unpack(path: Path, folder: Path, limit: int) -> tuple[ExportContents, list[A
 def refusal(path: Path, text: str) -> StoreError:
     """Return the error for a file that is rejected."""
     why = " ".join(visible(text).split())[:MAX_ERROR_CHARACTERS].rstrip(".")
-    return StoreError(f"{path}: {why}. Nothing of it was imported.")
+    return StoreError(f"{path}: {why}. Nothing was imported.")
 
 
 def _extract(path: Path, folder: Path, limit: int) -> ExportContents:
@@ -127,7 +127,7 @@ def _contents(archive: ZipFile, entries: Mapping[str, ZipInfo]) -> ExportContent
         raise ValueError(text) from None
     unmatched = sorted({*contents.digests, CONTENTS} ^ {*entries})
     if unmatched:
-        raise ValueError(f"{unmatched[0]!r} is not both in the file and in its {CONTENTS}")
+        raise ValueError(f"{unmatched[0]!r} is missing from the file or from its {CONTENTS}")
     return contents
 
 

@@ -36,7 +36,7 @@ ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, Recursion
 
 @dataclass
 class Verifier:
-    """Verifies the runs, reports and exported files at paths, which may be folders of them."""
+    """Verifies runs, reports and exported files, given their paths or the paths of folders that contain them."""
 
     store: Store
     runs: Path = Path("runs")  # folder searched for the runs of reports
@@ -103,9 +103,9 @@ class Verifier:
     def _check_run_name(self, folder: Path, named: NamedVersion | None) -> Iterator[Remark]:
         """Yield a problem if the manifest of a report names no run, or has a wrong digest for an existing run."""
         if named is None:
-            yield Remark(f"{folder / FILE}: the report has no run")
+            yield Remark(f"{folder / FILE}: the report names no run")
         elif (other := self._folder_of(named.name)) and (named.digest or (other / FILE).exists()):
-            yield Remark(f"{folder / FILE}: the digest of its run {other} differs from the run's present digest")
+            yield Remark(f"{folder / FILE}: the digest of its run {other} differs from the run's current digest")
 
     def _folders(self) -> list[Path]:
         """Return the folders of the verified runs and of the other runs in `runs`."""

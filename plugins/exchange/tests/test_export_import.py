@@ -552,14 +552,14 @@ def test_what_is_no_zip_is_refused(home, what):
 
 def test_what_the_list_has_too_much_or_too_little_is_refused(away, home):
     path = changed(away / "run.zip", home / "x.zip", lambda all: all.pop("run/log"), relist=False)
-    assert "'run/log' is not both in the file and in its bundle.json" in refused(path, home)
+    assert "'run/log' is missing from the file or from its bundle.json" in refused(path, home)
     path = changed(
         away / "run.zip",
         home / "y.zip",
         lambda all: all.update({f"store/score/{'f' * 64}/predictions.jsonl.gz": b""}),
         False,
     )
-    assert "is not both in the file and in its bundle.json" in refused(path, home)
+    assert "is missing from the file or from its bundle.json" in refused(path, home)
 
 
 def two(all, kind):

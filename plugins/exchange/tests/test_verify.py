@@ -189,7 +189,7 @@ def test_a_run_and_its_report_hold_and_say_what_was_not_checked(verify):
     text = verify(RUN, REPORT, code=0, store="elsewhere").partition("not checked:")[2]
     assert "runs/run: there is no store at elsewhere" in text
     for name in ("distributions", "lengths", "by_length"):
-        assert f"runs/run/{name}.jsonl: the store is not here" in text
+        assert f"runs/run/{name}.jsonl: the store is not available" in text
     shutil.rmtree("runs")
     text = verify(REPORT, code=0).partition("not checked:")[2]
     assert (
@@ -241,7 +241,7 @@ def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are
     if name == "the log":  # of which nothing else in the run tells
         assert "no contradictions" in verify(code=0)
         told = (
-            "reports/tests/small/manifest.json: the digest of its run runs/run differs from the run's present digest"
+            "reports/tests/small/manifest.json: the digest of its run runs/run differs from the run's current digest"
         )
     else:
         assert "the file was changed" not in verify()
@@ -250,7 +250,7 @@ def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are
         assert (told in text) != (name in BY_STORE)
     edited_json(REPORT / "manifest.json", lambda about: about["run"].update(name="run"))
     reseal(REPORT)
-    assert "differs from the run's present digest" in verify(REPORT)
+    assert "differs from the run's current digest" in verify(REPORT)
 
 
 def test_a_key_of_other_ingredients_does_not_fit_and_one_of_an_unknown_scheme_cannot_be_judged():
@@ -461,7 +461,7 @@ def a_cell_twice():
 ATTACKS = {
     forged_settings: "words/two/argmax/test, seed 0: train: model.scale is 2.0, but model 'two' on 'words' has 1024.0",
     forged_ingredients: r"stages.jsonl.gz: train [0-9a-f]{64}: the key does not match the ingredients",
-    number_of_another_decoder: "words/one/argmax/test, seed 0: measure/ended: its predictions is decode [0-9a-f]{64}, which is not the cell's",
+    number_of_another_decoder: "words/one/argmax/test, seed 0: measure/ended: its input `predictions` is decode [0-9a-f]{64}, which is not a stage of the cell",
     forged_number: "words/one/argmax/test, seed 0: nats: value is 0.5 but [0-9.]+ in the store",
     dropped_model: "stages.jsonl.gz: train [0-9a-f]{64} belongs to no cell",
     dropped_metric: "words/one/argmax/test, seed 0: measure/nats is missing",
@@ -470,13 +470,13 @@ ATTACKS = {
     stages_of_other_inputs: r"store/decode/[0-9a-f]{64}: runs/run does not record that it depends on \$SMALL",
     decoding_of_other_inputs_elsewhere: "run.json: a sample of words/one/argmax/test, seed 0: example ",
     value_of_no_inputs: "words/one/argmax/test, seed 0: nats: value is 0.5 but [0-9.]+ in the store",
-    other_distribution: r"distributions.jsonl: words/one/argmax/test, seed 0: ended: its values are not those in the store",
-    other_lengths: r"lengths.jsonl: words/one/argmax/test, seed 0: lengths: its values are not those in the store",
+    other_distribution: r"distributions.jsonl: words/one/argmax/test, seed 0: ended: its values differ from those in the store",
+    other_lengths: r"lengths.jsonl: words/one/argmax/test, seed 0: lengths: its values differ from those in the store",
     other_scores_by_length: r"by_length.jsonl: words/one/argmax/test, seed 0: ended by reference.tokens, 3: its values are not",
     other_data: "run.json: vocabulary of task 'words' is 33278, which differs from the store",
     other_parameters: "run.json: parameters of model 'one' is 7, which differs from the store",
     two_histories_exchanged: r"history/words_x_one__seed_0-[0-9a-f]{12}.jsonl: the file differs from the store",
-    unknown_training: "history/words-000000000000.jsonl belongs to no recorded training",
+    unknown_training: "history/words-000000000000.jsonl belongs to no recorded training run",
     stages_forgotten: "runs/run: stages.jsonl.gz is missing",
     later_seeds: "stages.jsonl.gz: train [0-9a-f]{64} belongs to no cell",
     a_cell_twice: "words/one/argmax/test, seed 0: the cell is duplicated",
@@ -499,7 +499,7 @@ def test_of_a_run_that_was_made_up_as_a_whole_the_store_knows_nothing(verify):
     text = verify(code=0).partition("not checked:")[2]
     assert "runs/run: not in store: results of 4 decode, 6 measure, 2 score, 2 train" in text
     text = verify(REPORT)
-    assert "differs from the run's present digest" in text
+    assert "differs from the run's current digest" in text
 
 
 def test_files_that_are_added_removed_or_links_are_named(verify):

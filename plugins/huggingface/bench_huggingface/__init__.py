@@ -1,1 +1,1 @@
-"""Hugging Face transformers: published checkpoints in their own tokens, and causal LMs over a task's tokens."""
+"""Hugging Face transformers: published checkpoints with their own tokenizers, and causal LMs over a task's tokens."""

@@ -15,7 +15,7 @@ Attention: TypeAlias = tuple[Tensor, Tensor | None]
 
 
 def view_of(buffer: Tensor, length: int) -> Tensor:
-    """Return a view of the first `length` positions of a buffer [N, heads, capacity, size]; `whole` is the buffer."""
+    """Return the first `length` positions of a buffer [N, heads, capacity, size]; attribute `whole` is the buffer."""
     part = buffer[:, :, :length]
     part.whole = buffer  # type: ignore[attr-defined]
     return part

@@ -71,7 +71,7 @@ class Checkpoint:
         if not self.ends and not self._lacks_eos:
             yield f"which token is EOS for the model in {self.folder}: no file there has `eos_token_id`"
         if self.positions == inf:
-            yield f"whether texts fit in the positions of the model in {self.folder}: {CONFIG} does not state them"
+            yield f"whether texts fit in the positions of the model in {self.folder}: {CONFIG} lacks their number"
         elif getattr(self.config, "chat", False):
             yield f"whether prompts with the chat template fit in the positions of the model in {self.folder}"
 
@@ -97,17 +97,17 @@ class Checkpoint:
             raise DataError(f"the target of {what} ends at token {number} or later, {self._advice(True)}")
 
     def _check_ends(self, what: str, targets: Sequence[str]) -> None:
-        """Raise DataError if all targets of an example have EOS inside."""
+        """Raise DataError if every target of an example contains EOS before its end."""
         inside = [self._end_inside(text) for text in targets]
         if inside and None not in inside:
             raise DataError(
-                f"the target of {what} has {inside[0]!r} inside, which is EOS for the model in {self.folder}. "
+                f"the target of {what} contains {inside[0]!r}, which is EOS for the model in {self.folder}. "
                 "Remove the example, or correct `eos_token_id` in generation_config.json (or `stop`, "
                 "`control_tokens`)."
             )
 
     def _end_inside(self, text: str) -> str | None:
-        """Return the name of an EOS token that occurs in a target in every context, or None."""
+        """Return the name of an EOS token that a target contains regardless of its context, or None."""
         control = set() if self.config.control_tokens else set(map(self._number, self._special))
         common = set(self.ends) - control  # ordinary text in data
         for context in ("", " ", "a", "a "):

@@ -48,9 +48,9 @@ def inspect_checkpoint(config: CheckpointConfig, inspection: Inspection) -> None
 
 
 def _lost(path: Path, references: Iterable[Sequence[str]]) -> tuple[int, int]:
-    """Return the number of references, and the number that encoding changes, ignoring outer white space.
+    """Return the number of references, and how many change when encoded; ignore leading and trailing white space.
 
-    Outer white space depends on the preceding text and on settings of transformers.
+    Such white space depends on the preceding text and on settings of transformers.
     """
     from tokenizers import Tokenizer
 

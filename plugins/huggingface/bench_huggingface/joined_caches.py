@@ -74,7 +74,7 @@ def _join_copies(parts: Sequence[Copied], longest: int) -> Copied:
     caches = [part.reserve() for part in parts]
     kinds = {type(layer) for cache in caches for layer in getattr(cache, "layers", [None])}
     if not all(type(cache) is DynamicCache for cache in caches) or not kinds <= {*KINDS}:
-        raise SuiteError("its cache does not support prompts of several lengths in a batch")
+        raise SuiteError("the model's cache does not support prompts of several lengths in a batch")
     layers = [_layer(list(several), longest) for several in zip(*(cache.layers for cache in caches), strict=True)]
     return Copied(cache_of(layers), torch.arange(sum(len(part.rows) for part in parts), device=parts[0].rows.device))
 

@@ -73,7 +73,7 @@ class TextReader:
         return self._control_pattern.sub("", text) if self._control_pattern else text
 
     def around(self, text: str) -> tuple[list[int], list[int]]:
-        """Return the special tokens that the tokenizer adds before and after a text; all are before an empty text."""
+        """Return the special tokens that the tokenizer adds before and after a text (all before an empty text)."""
         plain, whole = (self.tokenizer(text, add_special_tokens=is_added).input_ids for is_added in (False, True))
         for index in range(len(whole) - len(plain) + 1) if plain else ():
             if whole[index : index + len(plain)] == plain:
@@ -108,7 +108,7 @@ class TextReader:
         return text
 
     def _pieces(self, text: str, start: int, stop: int, of_target: bool) -> Iterator[tuple[int, Tokens]]:
-        """Yield the tokens of text[start:stop], split if the tokenizer would find control tokens in plain text."""
+        """Yield the tokens of text[start:stop], splitting it where plain text would be read as control tokens."""
         whole = self._read(text[start:stop], split=True, of_target=of_target)
         control = {*self.special.values()} - {self.tokenizer.unk_token_id}
         if self._control_pattern is None or control.isdisjoint(whole.ids):
@@ -142,7 +142,10 @@ def _is_in_template(span: tuple[int, int], parts: Parts) -> bool:
 
 
 def _first_after(alone: Tokens, whole: Tokens, boundary: int) -> int:
-    """Return the index of the first token that ends after the boundary (without offsets: differs from the prompt)."""
+    """Return the index of the first token that ends after the boundary.
+
+    Without offsets, return the index of the first token that differs from the prompt's.
+    """
     if whole.ends is None:
         pairs = zip_longest(whole.ids, alone.ids)
         return next(index for index, (token, other) in enumerate(pairs) if token != other)

@@ -63,7 +63,7 @@ class Buffered(State):
     rows: Tensor | None = None  # [M] selected rows that have not been copied yet
 
     def select(self, rows: Tensor) -> Self:
-        """Record the selection; the next step copies the rows once."""
+        """Record the selected rows; the next step copies them."""
         return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
     def change(self, change: Callable[[Tensor], Tensor]) -> Self:
@@ -100,7 +100,7 @@ class Buffered(State):
 
 @dataclass(frozen=True)
 class Copied(State):
-    """Any other cache, e.g. with sliding windows or states of recurrent layers."""
+    """A cache that is copied before each step, e.g. with sliding windows or states of recurrent layers."""
 
     cache: Cache
     rows: Tensor  # [N] row indices 0, 1, ...
@@ -111,7 +111,7 @@ class Copied(State):
         return replace(self, cache=cache, rows=torch.arange(len(rows), device=rows.device))
 
     def change(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """Apply a change that selects rows."""
+        """Apply a change that selects or reorders rows [N]."""
         return self.select(change(self.rows))
 
     def reserve(self) -> Cache:

@@ -89,7 +89,7 @@ class CausalLM(LanguageModel):
         return last_logits, LanguageModelState(head=head.start(prefix))
 
     def forward(self, tokens: Tensor, past: Past | None, last: int) -> tuple[Tensor, Past]:
-        """Read more tokens; return the logits after the `last` ones [N, last, V], and the new state."""
+        """Read more tokens; return the logits at the final `last` positions [N, last, V], and the new state."""
         logits, after = self.reader(tokens, past, last)
         return self.numbering.of_task(logits), after
 
@@ -107,7 +107,7 @@ class CausalLM(LanguageModel):
             most, name = self.positions
             raise SuiteError(
                 f"{read.shape[1]} tokens exceed the {most} positions (`{name}`) of the network. "
-                "Set more positions if it is trained from scratch, or exclude longer texts (`longest:` of a task)."
+                f"Increase `{name}` if it is trained from scratch, or exclude longer texts (the task's `longest:`)."
             )
         return read
 
@@ -136,7 +136,7 @@ def _numbering(config: CausalLMConfig, info: TaskInfo, size: int) -> Numbering:
     """Return the numbering of a pretrained model's tokens; raise SuiteError if the task has a different tokenizer."""
     tokens, of_task = len(info.vocabulary), info.extras.get("tokenizer")
     if of_task != digest(info.files[TOKENIZER]):
-        what = "has its own tokenizer" if of_task is None else "has another model's tokenizer"
+        what = "builds its own vocabulary" if of_task is None else "uses another model's tokenizer"
         raise SuiteError(
             f"the model in {config.path} supports only its own tokens, but the task {what}. "
             f"Set `tokenizer: {{kind: pretrained, path: {config.path}}}`."

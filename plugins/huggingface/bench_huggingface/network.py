@@ -117,7 +117,7 @@ def _fuse_gelu(network: nn.Module) -> None:
 
 
 def cache_name(kind: type[nn.Module]) -> str | None:
-    """Return the name of a network class's cache argument; None without a cache."""
+    """Return the name of a network class's cache argument; None if there is no cache."""
     arguments = inspect.signature(kind.forward).parameters
     return next((name for name in CACHES if name in arguments), None)
 

@@ -12,7 +12,8 @@ from bench_core import STOP
 class Numbering:
     """Swaps tokens 0 and `stop`, the EOS ids of the task and of the model.
 
-    A model may have more tokens than the task, as padding of its embedding; they come last and are never predicted.
+    If the model's embedding is padded, it has more tokens than the task; the extra tokens come last and are never
+    predicted.
     """
 
     tokens: int  # the task's vocabulary size

@@ -132,7 +132,7 @@ class CheckpointConfig(ModelConfig):
 
 
 class PretrainedLMConfig(CheckpointConfig):
-    """Published causal language model that continues prompts, in its own tokens."""
+    """Published causal language model that continues prompts, with its own tokenizer."""
 
     name, target = "hf-pretrained-lm", "bench_huggingface.pretrained_lm:PretrainedLM"
     family = "causal"
@@ -153,7 +153,7 @@ class PretrainedLMConfig(CheckpointConfig):
 
 
 class PretrainedSeq2SeqConfig(CheckpointConfig):
-    """Published encoder-decoder that translates or transforms prompts, in its own tokens."""
+    """Published encoder-decoder that translates or transforms prompts, with its own tokenizer."""
 
     name, target = "hf-pretrained-seq2seq", "bench_huggingface.pretrained_seq2seq:PretrainedSeq2Seq"
     family = "seq2seq"

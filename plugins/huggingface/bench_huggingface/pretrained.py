@@ -1,4 +1,4 @@
-"""Base class of published causal and encoder-decoder models: their own tokens, stop strings, scores from logits."""
+"""Base class of published causal and encoder-decoder models: tokenizers, stop strings, and scores from logits."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class PretrainedState(State):
 
 
 class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer):
-    """p(y | x) = prod_t p(y_t | y_<t, x), from the logits of a checkpoint, in its own tokens.
+    """p(y | x) = prod_t p(y_t | y_<t, x), from the logits of a checkpoint, over its own tokens.
 
     The `source` of a batch contains prompt tokens, as ids of the checkpoint. Stepping does not compute gradients.
     """
@@ -65,7 +65,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         if self.stride and self.positions and self.stride > self.positions[0]:
             raise SuiteError(
                 f"windows with `stride: {self.stride}` skip tokens: the model in {self.folder} has only "
-                f"{self.positions[0]} positions (`{self.positions[1]}`). Set at most this number."
+                f"{self.positions[0]} positions (`{self.positions[1]}`). Set a smaller `stride`."
             )
         self.vocabulary_size = min(len(self.words), settings.get_text_config().vocab_size)
         self.numbering = self._numbering()
@@ -228,7 +228,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         (token,) = self.numbering.swap([int(batch.gold[row, position])])
         text = self.words.reader.read_back([token])
         raise SuiteError(
-            f"the target of example {int(batch.ids[row])} has {text!r} (token {token}) inside, which is EOS for "
+            f"the target of example {int(batch.ids[row])} contains {text!r} (token {token}), which is EOS for "
             f"the model in {self.folder}. Remove the example, or correct `eos_token_id` in generation_config.json "
             "(or `stop`, `control_tokens`)."
         )
@@ -271,7 +271,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return Batch(rows, gold[:, :1] * 0, gold, rows * 0 + 3, sources, torch.tensor([3, 3, 1]))
 
     def predicts_alike(self, batch: Batch) -> bool:
-        """Return whether rows have equal scores alone, in a batch, and in stepping with reordering."""
+        """Return whether rows have equal scores alone, in a batch, and in incremental steps with reordering."""
         batch = batch.to(next(self.network.parameters()).device)
         rows = torch.split(torch.arange(len(batch), device=batch.ids.device), 1)
         alone = [self._target_log_probs(_trim(batch.select(row))) for row in rows]
@@ -280,7 +280,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return self._is_tolerable(error.item()) and self._is_tolerable(self._step_error(batch, wanted))
 
     def _step_error(self, batch: Batch, wanted: Tensor) -> float:
-        """Return the maximum difference between stepped and `wanted` log-probabilities [N, T]; may be NaN."""
+        """Return the maximum difference between incremental and `wanted` log-probabilities [N, T]; may be NaN."""
         logits, reading = self.begin(batch)
         order = torch.arange(len(batch), device=batch.ids.device)
         reversal = order.flip(0)

@@ -1,4 +1,4 @@
-"""Published causal language models, attention or recurrent."""
+"""Published causal language models, attention-based or recurrent."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +86,7 @@ class PretrainedLM(PretrainedModel):
         return output.gather(1, wanted[..., None].expand(-1, -1, output.shape[2]))
 
     def is_consistent(self) -> bool:
-        """Return whether predictions are equal; also set `together`, the way to read prompts of several lengths."""
+        """Return whether predictions agree; also set `together`, the way to read prompts of several lengths."""
         rows = self.sample_rows()
         if not (self.reader.returns_cache(sources_of(rows)[0]) and self.predicts_alike(rows.select(torch.arange(2)))):
             return False

@@ -24,7 +24,7 @@ class NetworkReader:
         self.mixes_rows = isinstance(network, RwkvPreTrainedModel)  # RWKV, if it reads one token per row
 
     def __call__(self, tokens: Tensor, past: Any = None, last: int = 1, **more: Tensor | None) -> tuple[Tensor, Any]:
-        """Read more tokens; return the logits after the `last` ones [N, last, M], and the new state.
+        """Read more tokens; return the logits at the final `last` positions [N, last, M], and the new state.
 
         `more` are further arguments of the network; unsupported arguments are ignored.
         """
@@ -35,7 +35,7 @@ class NetworkReader:
         return self._call(tokens, past and past.reserve(), last, more)
 
     def logits(self, tokens: Tensor, last: int) -> Tensor:
-        """Read tokens without a previous state; return the logits after the `last` ones [N, last, M]."""
+        """Read tokens without a previous state; return the logits at the final `last` positions [N, last, M]."""
         output: Tensor = self.network(input_ids=tokens, use_cache=False, **self._last(last)).logits
         return _last_logits(output, last)
 
@@ -74,5 +74,5 @@ class NetworkReader:
 
 
 def _last_logits(logits: Tensor, last: int) -> Tensor:
-    """Return the last logits [N, last, M]; slice only if necessary, as slicing allocates a full-size gradient."""
+    """Return the last logits [N, last, M]; slice only if needed, because slicing allocates a full-size gradient."""
     return logits if logits.shape[1] == last else logits[:, -last:]

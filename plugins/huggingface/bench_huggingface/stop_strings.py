@@ -24,7 +24,7 @@ class StopStrings:
         return torch.where(has_stop[:, None], only_stop, log_probs)
 
     def apply_to_targets(self, log_probs: Tensor, gold: Tensor, length: Tensor) -> Tensor:
-        """Adjust the log-probabilities [N, T] of targets `gold` [N, T] with lengths `length` [N], as stepping does.
+        """Adjust log-probabilities [N, T] of targets `gold` [N, T] with `length` [N] tokens, like `apply` per step.
 
         After a stop string, EOS has probability 1 and other tokens 0.
         """

@@ -18,7 +18,7 @@ class Window:
 
 
 def windows(batch: Batch, positions: int, stride: int, swap: Callable[[list[int]], list[int]]) -> Iterator[Window]:
-    """Yield the windows of each row; a single window if all tokens fit except the last, which is not an input.
+    """Yield the windows of each row; a single window if all input tokens fit (the last token is not an input).
 
     Window w reads up to `positions` tokens of prompt and target, from token w * stride on. A token is scored in the
     first window that predicts it; except in window 0, at least positions - stride + 1 tokens precede it there.

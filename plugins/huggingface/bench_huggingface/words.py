@@ -75,7 +75,7 @@ class CheckpointTokenizer:
         return result if result.prompt else replace(result, prompt=[self._first()])
 
     def separator(self, prompt: Prompt) -> str:
-        """Return the separator of a prompt and its target: the task's, or empty if templates separate them."""
+        """Return the separator between a prompt and its target: the task's, or nothing if templates separate them."""
         return prompt.separator if self._is_continuation else ""
 
     @property
@@ -107,7 +107,7 @@ class CheckpointTokenizer:
         return self._truncate(self.decode(tokens)).removeprefix(self.config.answer.partition("{answer}")[0])
 
     def answer(self, text: str, tokens: Sequence[int], prompt: Prompt) -> str:
-        """Drop or keep thinking in an output, even if its tags are control tokens; raise SuiteError if refused."""
+        """Remove or keep the thinking in an output, even if its tags are control tokens, or raise SuiteError."""
         if self.config.thinking == "keep":
             return text
         whole = self._open_thinking_tag(prompt) + self.reader.read_back(tokens)
@@ -117,7 +117,7 @@ class CheckpointTokenizer:
             return self._truncate(self.reader.without_control(without_thinking(whole)[0]))
         raise SuiteError(
             f"the output of example {prompt.id} contains {tag}: {text[:60]!r}. Set `thinking: drop` in the model's "
-            "settings to remove the thinking, or `thinking: keep`."
+            "settings to remove the thinking, or `thinking: keep` to keep it."
         )
 
     def _open_thinking_tag(self, prompt: Prompt) -> str:
@@ -158,7 +158,7 @@ class CheckpointTokenizer:
         self.tokenizer.src_lang = code
 
     def _parts(self, text: str) -> Parts:
-        """Fill a prompt into the templates in the settings."""
+        """Insert a prompt into the templates in the settings."""
         parts = fill(self.config.prompt, "{prompt}", text)
         return self._chat(text, parts) if getattr(self.config, "chat", False) else parts
 
@@ -177,7 +177,7 @@ class CheckpointTokenizer:
         return before[1:] if wanted is False and before[:1] == [first] else before
 
     def _chat(self, data: str, parts: Parts) -> Parts:
-        """Fill a message into the chat template; all text except `data` counts as template text."""
+        """Insert a message into the chat template; all text except `data` counts as template text."""
         text = "".join(part for part, _ in parts)
         if self.tokenizer.chat_template is None:
             raise SuiteError(
@@ -236,7 +236,7 @@ class CheckpointTokenizer:
 
 
 def fill(template: str, name: str, text: str) -> Parts:
-    """Fill a text into a template."""
+    """Insert a text into a template."""
     before, _, after = template.partition(name)
     return [(before, True), (text, False), (after, True)]
 

@@ -267,8 +267,8 @@ def test_a_model_and_a_task_that_do_not_belong_together_are_refused_before_anyth
     other = replace(info, extras={**info.extras, "tokenizer": "0" * 64})
     crowded = saved.info(settled, more=("<cpad>",))
     for given, message in [
-        (stranger, r"the task has its own tokenizer.*tokenizer: \{kind: pretrained, path: model\}"),
-        (other, r"the task has another model's tokenizer"),
+        (stranger, r"the task builds its own vocabulary.*tokenizer: \{kind: pretrained, path: model\}"),
+        (other, r"the task uses another model's tokenizer"),
         (crowded, r"the task has 25 tokens, but the model in model has only 24.*short: drop"),
     ]:
         with pytest.raises(SuiteError, match=message), torch.device("meta"):

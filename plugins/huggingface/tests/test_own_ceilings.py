@@ -77,7 +77,7 @@ def test_a_memoriser_of_perplexity_one_reaches_exactly_the_ceiling_of_its_own_to
             number = cell.numbers[name]
             assert number.ceiling == (None if exact.value == 100 else number.value), (kind, name)
     log = (run.folder / "log").read_text()
-    assert "of 500 references of 'test' cannot be written by the tokens of Memory" in log
+    assert "of 500 references of 'test' cannot be represented by the tokens of Memory" in log
 
 
 @pytest.mark.parametrize("kind", ["bytes", "words", "pieces in lower case", "unigram"])
@@ -95,6 +95,6 @@ def test_check_tells_of_references_that_the_tokens_of_a_checkpoint_cannot_write(
     for text in texts:
         read = own.decode(own(text, add_special_tokens=False).input_ids, clean_up_tokenization_spaces=False)
         lost += read.strip() != text.strip()
-    told = f"{lost} of 63 references of 'answers test' cannot be written by the tokens of model: exact match"
+    told = f"{lost} of 63 references of 'answers test' cannot be represented by the tokens of model: exact match"
     assert (told in said) == bool(lost)
     assert bool(lost) == (kind != "bytes")

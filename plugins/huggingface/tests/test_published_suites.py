@@ -139,7 +139,7 @@ def test_new_texts_are_scored_by_a_model_of_a_run_with_the_space_between_prompt_
 
 def test_a_training_is_refused_as_their_tokens_are_not_those_of_a_task(run):
     with pytest.raises(
-        bench_core.SuiteError, match=r"writer +hf-pretrained-lm is not trained\. Leave out its `training`"
+        bench_core.SuiteError, match=r"writer +hf-pretrained-lm cannot be trained\. Remove its `training`"
     ):
         run(**{'stop: ["b"]': 'stop: ["b"], training: {epochs: 1}'})
 

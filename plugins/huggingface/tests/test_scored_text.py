@@ -123,7 +123,7 @@ def test_a_control_token_in_a_target_is_text_and_an_end_where_that_is_allowed_is
         ids = model.encode([Prompt(0, "bad")], [text]).gold[0].tolist()
         assert model.numbering.swap(ids[:-1]) != saved.tokenizer("bad" + text).input_ids
     allowed = saved.model(control_tokens=True)
-    with pytest.raises(SuiteError, match=r"the target of example 1 has '</s>' \(token 2\) inside, which is EOS"):
+    with pytest.raises(SuiteError, match=r"the target of example 1 contains '</s>' \(token 2\), which is EOS"):
         score(allowed, [("bad",), ("bad",)], [" cab", " a</s> cab"])
 
 
@@ -136,7 +136,7 @@ def test_an_end_that_is_an_ordinary_token_is_an_error_inside_of_a_target_and_non
     assert torch.isfinite(score(model, prompts, [" c", " d"])[0].log_probs).all()
     batch = model.encode([Prompt(0, "a"), Prompt(1, "c")], [" c", "b"])
     model.start(model.encode([Prompt(0, "a")]))
-    with pytest.raises(SuiteError, match=rf"example 1 has 'b' \(token {token}\) inside.*eos_token_id"):
+    with pytest.raises(SuiteError, match=rf"example 1 contains 'b' \(token {token}\).*eos_token_id"):
         model.score(batch, SCORING)
 
 

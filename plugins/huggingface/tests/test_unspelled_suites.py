@@ -69,7 +69,7 @@ def test_one_target_that_is_not_spelled_leaves_a_number_per_token_alone_which_sa
     assert int(spelled.split()[0]) < 3
     for name in ("words", "bytes", "characters"):
         assert numbers[name].value is None
-        assert "do not spell it" in numbers[name].reason
+        assert "do not reproduce it" in numbers[name].reason
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ class OrderAgreement(Ratio):
     signature = "tau:a|mean over outputs of two words and more"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float]]:
-        """Yield tau and 1 per output, or zeros; raise SuiteError if the order is unknown."""
+        """Yield tau and 1 per output, or zeros if it is too short; raise SuiteError if the order is unknown."""
         return ([tau(places), 1] if len(places) > 1 else [0, 0] for places in orders(predictions))
 
 

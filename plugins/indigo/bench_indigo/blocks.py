@@ -27,7 +27,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """Which of K keys each row's Q queries may attend to, and on which side of a query a key stands."""
+    """The keys that each query may attend to, and whether a key stands left or right of the query."""
 
     mask: Tensor  # [N, 1, Q, K] 0, or -inf where attention is not allowed
     right: Tensor | None = None  # [N, 1, Q, K] 1 if the query stands right of the key, else 0

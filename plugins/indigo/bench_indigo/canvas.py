@@ -77,7 +77,7 @@ class InsertionTransformer(TransformerNetwork, Refiner[SourceState]):
         return Loss(parts["words"] + parts["slots"], tokens, parts)
 
     def costs_of(self, batch: Batch, keep: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-        """Return slot means [N] of -log p(word | slot) and -log p(slot), on canvases with tokens `keep` [N, T]."""
+        """Return mean -log p(word | slot) and -log p(slot) over slots [N], for canvases of tokens `keep` [N, T]."""
         host, device = batch.on_host, batch.gold.device  # built on the host, as canvases do not need the model
         partial, length = canvas(host.gold, on_host(keep))
         fill = _slot_targets(labels(host, on_host(keep), self.config.spread), partial.shape[1] + 1)

@@ -63,8 +63,8 @@ class OrderCosts:
 class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     """p(y, pi | x) = prod_t p(word_t | h_{t-1}) p(slot_t | h_{t-1}, word_t), then p(stop | h_n).
 
-    The state h_t of word t sees all items placed before it; of their positions, it sees only on which side of word t
-    each item stands. So the states of existing items do not change when another item is inserted.
+    The state h_t of word t depends on all items placed before it and on which side of word t each of them stands, but
+    not on distances. Therefore, inserting another item does not change the states of existing items.
 
     As a Stepper it alternates words and slots: slot s, action s + 1, is before the s-th word of the partial output.
     With two keys for each of t slots, s + 1 is the key of the item on the left, t + s + 1 of the item on the right.
@@ -221,7 +221,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     def _slot_costs(
         self, states: Tensor, tree: Prefixes, parents: Tensor, embedded: Tensor, wanted: Tensor, raw: bool = False
     ) -> Tensor:
-        """Return -log p of the slots of places `wanted` [N, P] for words [N, P, d], each after its parent."""
+        """Return -log p of the slots where places `wanted` [N, P] belong, for words [N, P, d] after their parents."""
         hidden = states.gather(1, parents[:, :, None].expand(-1, -1, states.shape[2]))
         seen = tree.seen.gather(1, parents[:, :, None].expand(-1, -1, states.shape[1]))
         queries = self.pointer.query(hidden, embedded)[:, None]
@@ -229,7 +229,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return -target_slot_log_probs(scores, tree.places, seen, wanted, raw)
 
     def _end_costs(self, states: Tensor, tree: Prefixes) -> Tensor:
-        """Return -log p [N, W] of the slot of the end, which is between the last word and the right boundary."""
+        """Return -log p [N, W] of the end slot, which is between the last word and the right boundary."""
         stop = self.embed(torch.full_like(tree.last, STOP))
         doubled = replace(tree, places=2 * tree.places)
         return self._slot_costs(states, doubled, tree.last, stop, doubled.places[:, 1:2] - 1).where(
@@ -259,7 +259,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return orders[torch.arange(len(orders), device=orders.device), drawn][:, None], None
 
     def _search(self, batch: Batch, sources: EncodedSources, config: IndigoConfig) -> tuple[Tensor, Tensor]:
-        """Search orders for an update, with dropout if `search_noise` is set."""
+        """Search for orders for an update, with dropout if `search_noise` is set."""
         if config.search_noise or not self.training:
             return search(self, batch, sources.change(Tensor.detach), config.beam)
         self.eval()

@@ -13,7 +13,7 @@ from bench_indigo.pointer import Pointer, slot_logits
 
 
 class Surroundings(nn.Module):
-    """Features of a slot for word prediction: a L of its left neighbour, and b R of its right neighbour."""
+    """Features of a slot for word prediction: a L for its left neighbour a, and b R for its right neighbour b."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

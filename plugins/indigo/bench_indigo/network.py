@@ -72,6 +72,6 @@ def _check_alike(info: TaskInfo) -> None:
         else f"; token {first} is {source[first]!r} in the source and {target[first]!r} in the target"
     )
     raise SuiteError(
-        "source and target can share embeddings only if they have one vocabulary. The source "
+        "source and target can share embeddings only if they have the same vocabulary. The source "
         f"{what}, the target {len(target):,}{where}. Tokenize both together, or set `shared: false`."
     )

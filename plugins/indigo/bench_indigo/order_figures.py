@@ -1,7 +1,7 @@
 """Figures of generation order: outputs as they grow word by word, with relative positions.
 
 As in Figures 4 and 5 of Gu et al. (2019), each step shows the sequence so far with the new word in a box. A matrix
-shows on which side of each other the items, numbered in generation order, stand; each step adds a row and a column.
+of items in generation order shows which item of each pair is on the left; each step adds a row and a column.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEFT, RIGHT = "<s>", "</s>"  # the boundaries
 SIGNS = {-1: "−", 0: "0", 1: "+"}
 COLOURS = {-1: "#9ecae1", 0: "#ffffff", 1: "#fdae6b"}
 BOX = {"facecolor": "#c7e9c0", "edgecolor": "#238b45", "linewidth": 0.8}
-MAX_WORDS = 30  # maximum number of words shown of an output
+MAX_WORDS = 30  # maximum number of words shown per output
 MAX_WORD_CHARS = 24
 FONT_SIZE = 8.0  # points
 CHAR_WIDTH = 0.61 * FONT_SIZE / 72  # inches, in a monospace font
@@ -67,14 +67,14 @@ def order_picture(data: FigureData) -> Picture:
                 cut.append(f"{label}: the first {MAX_WORDS} of {len(order):,} words.")
         if not shown:
             first = min(cells, key=seed_of)
-            data.leave_out(first, first.reason or "the run keeps no output of it that may be shown in its order")
+            data.leave_out(first, first.reason or "the run stores no output that its order figure may show")
     return Picture(data.figure, series, notes=[*LEGEND, *cut] if series else [])
 
 
 LEGEND = (
-    "Boxed: the word that a step puts into the sequence.",
-    f"Squares: whether the item of a row stands left ({SIGNS[-1]}) or right ({SIGNS[1]}) of that of a column; "
-    "items are numbered as they were generated.",
+    "Boxed: the word that a step inserts.",
+    f"Squares: whether the row's item stands left ({SIGNS[-1]}) or right ({SIGNS[1]}) of the column's item; "
+    "items are numbered in generation order.",
 )
 
 
@@ -101,7 +101,7 @@ def _is_course(sample: Mapping[str, Any]) -> bool:
 
 
 def steps(words: Sequence[str], order: Sequence[int]) -> list[GenerationStep]:
-    """Return the steps of an output, for the words in `order`."""
+    """Return the generation steps of an output, one per word in `order`."""
     course = []
     for turn, place in enumerate(order):
         done = sorted(order[: turn + 1])
@@ -173,7 +173,7 @@ def draw_courses(canvas: Canvas, picture: Picture) -> None:
 
 
 class _Sheet:
-    """A part of a canvas, with positions in inches from its left and top."""
+    """A part of a canvas, with positions in inches from its top left corner."""
 
     def __init__(self, canvas: Canvas, width: float, height: float, top: float) -> None:
         self.canvas, self.width, self.height, self.top = canvas, width, height, top

@@ -55,7 +55,7 @@ def check_order(pi: Tensor, batch: Batch) -> Tensor:
 def common(info: TaskInfo) -> Tensor:
     """Return which tokens are common [V]: the smallest set of types that covers half of the training tokens."""
     if not info.counts:
-        raise SuiteError("the orders cf and rf need counts of the training tokens, which this task does not provide.")
+        raise SuiteError("the orders cf and rf need training token counts, which this task lacks. Change `order`.")
     counts = torch.tensor(info.counts)
     counts[0] = 0  # EOS is not a word
     ranked, tokens = counts.sort(descending=True, stable=True)
@@ -133,7 +133,7 @@ def _random(batch: Batch, rng: Rng) -> Tensor:
 def _from_task(batch: Batch, rng: Rng) -> Tensor:
     """Return the task's order, from extras["order"] [N, T], in which -1 marks positions without a word."""
     if "order" not in batch.extras:
-        raise SuiteError("the order `given` needs batch.extras['order'], which this task does not provide.")
+        raise SuiteError("the order `given` needs batch.extras['order'], which this task lacks. Change `order`.")
     given = batch.extras["order"]
     places = _places(batch)
     return check_order(torch.where((places >= _words(batch)) & (given == PADDING), places, given), batch)
@@ -143,8 +143,8 @@ def _syntactic(batch: Batch, rng: Rng) -> Tensor:
     """Walk the dependency trees breadth-first, one after the other, children from left to right.
 
     For the first token of each word, extras["heads"] [N, T] is the position of its head's first token, or its own
-    position at a root; it is CONTINUES for other tokens of the word, and PADDING elsewhere. Raises SuiteError without
-    heads, and DataError if heads do not form trees.
+    position if it is a root; it is CONTINUES for other tokens of the word, and PADDING elsewhere. Raises SuiteError
+    without heads, and DataError if heads do not form trees.
     """
     if "heads" not in batch.extras:
         raise SuiteError(f"the order syn needs dependency heads. {_PARSED}")
@@ -193,7 +193,7 @@ def _check_heads(heads: Tensor, batch: Batch) -> None:
         raise DataError(
             f"example {int(batch.ids[row])}: token {place} has the invalid head {int(heads[row, place])}; the target "
             f"has {int(number[row])} tokens. The head of a word's first token is the position of the first token of "
-            f"the word's head, or its own at a root; other tokens of a word have {CONTINUES}, and padding {PADDING}."
+            f"the word's head, or its own if it is a root; other tokens are {CONTINUES}, and padding is {PADDING}."
         )
 
 

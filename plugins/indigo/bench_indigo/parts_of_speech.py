@@ -16,7 +16,7 @@ WORD_START = "Ġ"  # prefix of byte pairs that begin a word
 class FirstParts(Ratio):
     """Share of a part of speech among the words generated first, or among all words.
 
-    Pooled over outputs; shorter outputs have fewer first words. The pieces of the finished output are joined to
+    Pooled over outputs; shorter outputs have fewer first words. The pieces of the finished output are joined into
     words, which are tagged; a word counts as generated when its first piece is generated.
     """
 

@@ -58,7 +58,7 @@ def slot_logits(scores: Tensor) -> Tensor:
 def target_slot_log_probs(
     scores: Tensor, places: Tensor, seen: Tensor, wanted: Tensor, raw: bool = False, ends: Tensor | None = None
 ) -> Tensor:
-    """Return log p(slot) [N, P] of the slots of places `wanted` [N, P], given the logits of all keys [N, P, 2, I].
+    """Return log p [N, P] of the slots where places `wanted` [N, P] belong, given the logits of keys [N, P, 2, I].
 
     `places` [N, I] are the places of items; `seen` [N, P, I] marks items that exist. If `raw`, return log p of the
     key of the item on the left. `ends` [N, P] are logits of the end, if the end is an alternative to slots.

@@ -107,7 +107,7 @@ class Insert(Decoder[Refiner[Any]]):
         return words.masked_scatter(considered, best), log_slots + gains.masked_scatter(considered, some)
 
     def _best_words(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the highest log-probability of slots [M], with `penalty`, and its word; ties go to the lower id."""
+        """Return each slot's highest log-probability [M], after `penalty`, and its word; ties go to the lower id."""
         stop = torch.arange(log_probs.shape[1], device=log_probs.device) == STOP
         gains, words = (log_probs - self.config.penalty * stop).max(1)
         return gains, words
@@ -133,7 +133,7 @@ class InsertParallel(Insert):
 
 
 def _pairs(row: Tensor, words: Tensor, chosen: Tensor) -> list[list[int]]:
-    """Return the row, word and slot action of each insertion, as if inserted from left to right."""
+    """Return the row, word and slot action of each insertion, as if words were inserted from left to right."""
     at, slot = chosen.nonzero().unbind(1)
     action = slot + chosen.cumsum(1)[at, slot]  # slot s is action s + 1, shifted by insertions on its left
     triples: list[list[int]] = torch.stack([row[at], words[at, slot], action], 1).tolist()
@@ -141,7 +141,7 @@ def _pairs(row: Tensor, words: Tensor, chosen: Tensor) -> list[list[int]]:
 
 
 def _texts(canvases: Canvases, finished: Tensor, ended: Tensor) -> list[tuple[int, list[int], bool]]:
-    """Return the batch row, the tokens, and whether it is finished, for each canvas that has ended."""
+    """Return the batch row and the tokens of each canvas that has ended, and whether it is finished."""
     some = ended.nonzero()[:, 0]
     columns = (canvases.row[some], canvases.canvas[some], canvases.length[some], finished[some])
     rows = zip(*(column.tolist() for column in columns), strict=True)

@@ -56,7 +56,7 @@ def labels(batch: Batch, keep: Tensor, tau: float | None) -> SlotLabels:
 
 
 def _spans(closing: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first and last place [N, T] of the span that contains a missing token or is closed by a token."""
+    """Return the first and last place [N, T] of the span that a missing token is in, or that another token closes."""
     places = places_of(closing).expand(closing.shape)
     width = closing.shape[1]
     before = torch.where(closing, places, -1).cummax(1).values  # its own place, if closing

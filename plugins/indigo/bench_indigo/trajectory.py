@@ -46,7 +46,7 @@ def orders(predictions: Sequence[Prediction]) -> Iterator[list[int]]:
 
 
 def _strange(predictions: Sequence[Prediction]) -> Prediction:
-    """Return the first prediction without a valid reading, or else the first that is invalid with words first."""
+    """Return the first prediction that is invalid in both readings, or else the first invalid with words first."""
     odd = [prediction for prediction in predictions if order(prediction, position_first=False) is None]
     return next((prediction for prediction in odd if order(prediction, position_first=True) is None), odd[0])
 

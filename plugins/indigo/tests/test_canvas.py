@@ -256,7 +256,7 @@ def test_a_prefix_is_refused():
 
 
 def test_a_tau_without_a_tree_is_refused():
-    with pytest.raises(ValidationError, match="`tau` is a setting of `loss: binary`"):
+    with pytest.raises(ValidationError, match="`tau` applies only to `loss: binary`"):
         InsertionTransformerConfig(loss="uniform", tau=2)
     assert InsertionTransformerConfig(loss="uniform").spread is None
     assert InsertionTransformerConfig().spread == 1

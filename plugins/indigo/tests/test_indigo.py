@@ -439,7 +439,7 @@ def test_a_prefix_is_refused():
 
 
 def test_one_vocabulary_is_asked_for_where_embeddings_are_shared():
-    with pytest.raises(SuiteError, match=r"one vocabulary.*7 tokens, the target 5"):
+    with pytest.raises(SuiteError, match=r"same vocabulary.*7 tokens, the target 5"):
         case_of(order="l2r", shared=True)
     with pytest.raises(SuiteError, match="has no tokens"):
         Case.of(IndigoConfig(**SMALL, shared=True), source=Source.GRID)

@@ -222,7 +222,7 @@ def test_a_number_shows_the_first_examples_and_ids_show_just_those(tmp_path):
 def test_a_run_from_elsewhere_that_tells_no_order_is_left_out(tmp_path, odd):
     run = ordered_run(tmp_path, [sample(DREAM, ORDER) | odd])
     assert the_picture(run).empty == "none of its cells has anything to draw."
-    why = "the run keeps no output of it that may be shown in its order"
+    why = "the run stores no output that its order figure may show"
     assert any(
         note == f"Left out: words/rnn/greedy/test, seed 0; words/lstm/greedy/test, seed 0: {why}."
         for note in figure_notes(run, the_picture(run))

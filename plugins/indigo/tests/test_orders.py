@@ -108,7 +108,7 @@ def test_common_words_are_the_fewest_that_make_half_of_the_tokens_without_stop(c
 
 def test_orders_by_frequency_need_counts():
     for order in ("cf", "rf"):
-        with pytest.raises(SuiteError, match="need counts"):
+        with pytest.raises(SuiteError, match="need training token counts"):
             make_order(order, TaskInfo(["<stop>", "a"]))
 
 

@@ -260,7 +260,7 @@ def test_a_search_that_is_wide_enough_weighs_all_orders():
 
 
 def test_the_end_cannot_have_a_slot_too():
-    with pytest.raises(ValidationError, match=r"`eod_slot`.*Leave one of them out"):
+    with pytest.raises(ValidationError, match=r"`eod_slot`.*Remove one of them"):
         IndigoConfig(eod_slot=True, position_first=True)
 
 

@@ -28,7 +28,7 @@ VOLATILE = (
     "_", "PWD", "OLDPWD", "SHLVL", "TERM", "SSH_", "XDG_", "PYTEST_", "CUDA_VISIBLE_DEVICES", "COLUMNS",
     "LINES", "WINDOWID", "DBUS_", "INVOCATION_ID", "JOURNAL_STREAM",
 )  # fmt: skip
-VOLATILE_ENDS = ("_GPUS",)  #: suffixes of volatile variables: devices assigned by a scheduler
+VOLATILE_ENDS = ("_GPUS",)  #: suffixes of volatile variables, which name devices assigned by a scheduler
 #: Prefixes of variables that affect the computation and that programs record separately.
 IN_PROVENANCE = ("OMP_", "MKL_", "KMP_", "ATEN_", "OPENBLAS_", "LC_", "LANG", "TZ")
 SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # words in variable names whose values are not recorded

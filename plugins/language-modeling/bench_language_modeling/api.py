@@ -1,18 +1,25 @@
-"""Public interface: the texts of corpora, and their sentences; does not import torch."""
+"""Public interface: the texts of corpora, and their sentences; does not import torch.
+
+Names are imported on first use.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Any
 
 from bench_core import Split
-from bench_language_modeling import corpus as _corpus
-from bench_language_modeling import cpython
-from bench_language_modeling.inspecting import has_files, inspect_sentences
-from bench_language_modeling.sentences import SPLITTERS, sentences
 from bench_language_modeling.settings import Corpus
-from bench_language_modeling.text import Text
+
+if TYPE_CHECKING:
+    from bench_language_modeling import cpython
+    from bench_language_modeling.inspecting import inspect_sentences
+    from bench_language_modeling.sentences import SPLITTERS, sentences
+    from bench_language_modeling.text import Text
+
+_HOMES = {"SPLITTERS": "sentences", "Text": "text", "inspect_sentences": "inspecting", "sentences": "sentences"}
 
 __all__ = [
     "SPLITTERS",
@@ -28,9 +35,19 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> object:
+    if name == "cpython":
+        return import_module("bench_language_modeling.cpython")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"bench_language_modeling.{_HOMES[name]}"), name)
+
+
 def text(corpus: Any, data: Path) -> Text:
     """Return a corpus whose lines are read on request; `corpus` has the same form as for `lines`."""
-    return _corpus.text(_parsed(corpus), data)
+    from bench_language_modeling import corpus as corpora
+
+    return corpora.text(_parsed(corpus), data)
 
 
 def lines(corpus: Any, split: Split, data: Path) -> list[str]:
@@ -43,15 +60,22 @@ def lines(corpus: Any, split: Split, data: Path) -> list[str]:
 
 def digests(corpus: Any, data: Path) -> Mapping[str, str]:
     """Return the digest of each file of `corpus`, for a Config's `reads`."""
-    return _corpus.reads(_parsed(corpus), data)
+    from bench_language_modeling import corpus as corpora
+
+    return corpora.reads(_parsed(corpus), data)
 
 
 def files(corpus: Any, data: Path) -> list[Path]:
     """Return the files of `corpus`; an empty list for generated corpora and `cpython-docs`."""
+    from bench_language_modeling import corpus as corpora
+    from bench_language_modeling.inspecting import has_files
+
     parsed = _parsed(corpus)
-    return [*_corpus.files(parsed, data).values()] if has_files(parsed) else []
+    return [*corpora.files(parsed, data).values()] if has_files(parsed) else []
 
 
 def _parsed(corpus: Any) -> Corpus:
+    from pydantic import TypeAdapter
+
     parsed: Corpus = TypeAdapter(Corpus).validate_python(corpus)
     return parsed

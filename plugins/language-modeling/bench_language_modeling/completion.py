@@ -64,8 +64,8 @@ class SequenceCompletion(SequenceTask):
         rows = np.flatnonzero((shortest <= lengths) & (lengths <= (self.config.longest or np.inf)))
         if len(rows) < MIN_SENTENCES:
             raise DataError(
-                f"the {split} split of {self._corpus.name} has {len(rows)} sentences to complete, of {len(lengths)}; "
-                f"at least {MIN_SENTENCES} are needed. Choose a larger corpus, or set `short: pad`."
+                f"the {split} split of {self._corpus.name} has {len(rows)} sentences to complete (out of "
+                f"{len(lengths)}); at least {MIN_SENTENCES} are needed. Choose a larger corpus, or set `short: pad`."
             )
         return encoded.take(rows).renumbered(), {}
 
@@ -100,7 +100,7 @@ class SequenceCompletion(SequenceTask):
         return super().sources(split) if self.config.references == "text" else {}
 
     def separators(self, split: Split) -> Mapping[int, str]:
-        """Return the separators in the corpus; for `references: tokens`, "" if tokens are characters, else none."""
+        """Return corpus separators; for `references: tokens`, "" if tokens are characters, else an empty dict."""
         if self.config.references == "text":
             return super().separators(split)
         return dict.fromkeys(self.references(split), "") if self.config.tokenizer.kind == "char" else {}

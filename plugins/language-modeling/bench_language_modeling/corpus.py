@@ -16,7 +16,7 @@ MIN_WORDS = 100_000  # minimum size of cpython-docs; generated English replaces 
 
 
 def text(corpus: Corpus, data: Path) -> Text:
-    """Return a corpus; raise DataError if files are missing or empty, or later, when read, if they are not UTF-8."""
+    """Return a corpus; raise DataError if files are missing or empty. Its `read` raises it if they are not UTF-8."""
     if isinstance(corpus, English):
         from bench_language_modeling import english
 

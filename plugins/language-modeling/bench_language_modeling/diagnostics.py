@@ -69,7 +69,7 @@ def transitions(settings: Markov) -> list[list[float]]:
 
 
 def _largest(weights: list[float], always: int, number: int) -> list[float]:
-    """Keep the `number` largest weights; if `always` has none, it takes the smallest, so any state can be reached."""
+    """Keep the `number` largest weights; if index `always` has none, it gets the smallest, to be reachable."""
     top = sorted(range(len(weights)), key=lambda place: -weights[place])[:number]
     shares = {place: weights[place] for place in top}
     if always not in shares:

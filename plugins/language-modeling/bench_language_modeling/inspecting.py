@@ -1,5 +1,6 @@
 """Reads the files of a corpus as a run would, line by line and without torch."""
 
+from collections import deque
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
@@ -30,8 +31,7 @@ def inspect_sentences(
                 continue
             if splitter == "spacy":
                 inspection.skipped.append(f"the sentences of {path}, which spaCy would split")
-                for _ in corpora.lines(path):
-                    pass
+                _read_on(corpora.lines(path))
                 continue
             lengths, number, fits = Lengths(tokenizer, inspection.data), 0, list[int]()
             for sentence in SPLITTERS[splitter](filter(is_paragraph, _lines(path))):
@@ -63,8 +63,10 @@ def inspect_stream(config: LanguageModelingConfig, inspection: Inspection) -> No
         with inspection.noting():
             if not _is_sampled(inspection, path):
                 lengths, number = Lengths(config.tokenizer, inspection.data), 0.0
-                for line in _lines(path):
-                    number += 1 + lengths.add(line)[1]
+                lines = corpora.lines(path)
+                while number < MIN_SIZE and (line := next(lines, None)) is not None:
+                    number += 1 + lengths.add(" ".join(line.split()))[1]
+                _read_on(lines)
                 if number < MIN_SIZE:
                     raise DataError(f"{path} has fewer than {MIN_SIZE} tokens. Choose a larger corpus.")
 
@@ -88,6 +90,11 @@ def _is_sampled(inspection: Inspection, path: Path) -> bool:
     is_small = inspection.are_small([path])
     next(corpora.lines(path), None)
     return not is_small
+
+
+def _read_on(lines: Iterator[str]) -> None:
+    """Read all remaining lines, to find invalid text."""
+    deque(lines, maxlen=0)
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -8,19 +8,21 @@ from pydantic import NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Purpose, TaskConfig, hookimpl
 from bench_core.files import digests_of
-from bench_language_modeling import corpus
 from bench_language_modeling.settings import Corpus, NamedText
-from bench_text.api import CorpusTaskConfig, Tokenizer, Words, tokenizer_digests
+from bench_text.api import CorpusTaskConfig, Tokenizer, Words
 
 
 class TokenizedConfig(CorpusTaskConfig):
-    """Base class of the Configs of this plugin."""
+    """Base Config of tasks on a tokenized text corpus."""
 
-    corpus: Corpus = NamedText(name="cpython-docs")  #: the text: a name, a name with settings, or files
-    tokenizer: Tokenizer = Words()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings
+    corpus: Corpus = NamedText.model_construct(name="cpython-docs")  #: corpus: a name, a name with settings, or files
+    tokenizer: Tokenizer = Words.model_construct()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digests of the files of the corpus and of a pretrained tokenizer."""
+        from bench_language_modeling import corpus  # only when data are read
+        from bench_text.api import tokenizer_digests
+
         return digests_of(lambda: corpus.reads(self.corpus, data), lambda: tokenizer_digests(self.tokenizer, data))
 
 
@@ -36,7 +38,7 @@ class SequenceCompletionConfig(TokenizedConfig):
     short: Literal["pad", "drop"] = "pad"  #: whether sentences of at most k tokens are padded or excluded
     longest: PositiveInt | None = None  #: maximum number of tokens of a sentence; longer sentences are excluded
     random_contexts: NonNegativeInt | None = None  #: number of prefixes in the split `random`; default: size of test
-    references: Literal["text", "tokens"] = "text"  #: compared with outputs; `tokens` have `<unk>` for rare words
+    references: Literal["text", "tokens"] = "text"  #: compared with outputs; in `tokens`, rare words are `<unk>`
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

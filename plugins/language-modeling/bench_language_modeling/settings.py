@@ -9,7 +9,7 @@ from bench_text.api import SPLITS, CorpusSplits, OwnSplits, TestName, by_name
 
 
 class PlainCorpus(CorpusSplits):
-    """Base class of all corpora."""
+    """Base class of the settings of text corpora."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class Markov(Diagnostic):
     @model_validator(mode="after")
     def _check_successors(self) -> Self:
         if self.successors and self.successors >= self.states:
-            raise ValueError(f"`successors` must be less than `states`, {self.states}, and not {self.successors}")
+            raise ValueError(f"`successors` must be less than `states` ({self.states}), not {self.successors}")
         return self
 
 

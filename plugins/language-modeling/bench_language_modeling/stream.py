@@ -45,7 +45,7 @@ class LanguageModeling(TokenizedTask):
         for split, stream in rows.items():
             if len(stream.tokens) < MIN_TOKENS:
                 raise DataError(
-                    f"the {split} split of {text.name} has {len(stream.tokens)} tokens, fewer than {MIN_TOKENS}."
+                    f"the {split} split of {text.name} has {len(stream.tokens)} tokens; {MIN_TOKENS} are needed."
                 )
             np.save(self.folder / f"{split}.npy", stream.tokens, allow_pickle=False)
             if split != "train":

@@ -59,7 +59,7 @@ def test_a_chain_may_have_few_successors_and_still_reach_every_state(successors)
 
 
 def test_a_chain_cannot_have_more_successors_than_other_states():
-    with pytest.raises(ValueError, match="`successors` must be less than `states`, 5, and not 5"):
+    with pytest.raises(ValueError, match=r"`successors` must be less than `states` \(5\), not 5"):
         Markov(name="markov", states=5, successors=5)
 
 

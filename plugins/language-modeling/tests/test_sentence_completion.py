@@ -81,7 +81,7 @@ def test_short_sentences_can_be_dropped(files, tmp_path):
     longer = [line for line in LINES["train"] if len(line.split()) > 2]
     assert [texts[0] for texts in task.references("test").values()] == [line[4:] for line in longer]
     assert info.extras["statistics"]["train"]["sentences"] == len(longer) == 5
-    with pytest.raises(DataError, match=r"4 sentences to complete, of 8.*short: pad"):
+    with pytest.raises(DataError, match=r"4 sentences to complete \(out of 8\).*short: pad"):
         prepared(tmp_path, corpus=everything, short="drop", prefix=3)
 
 

@@ -91,7 +91,7 @@ class LogProbabilities(Additive[Sequence[float | None]]):
 def unknown_text(metric: str, example: int) -> SuiteError:
     """Return the error of a metric per byte, character or word if the raw text of an example is unknown."""
     return SuiteError(
-        f"{metric} cannot be computed: the raw text of example {example} is unknown. Its tokens do not spell it "
+        f"{metric} cannot be computed: the raw text of example {example} is unknown. Its tokens do not reproduce it "
         "(`<unk>`, lower case, or whitespace that they cannot write), or a token spans the boundary of prompt and "
         "target (end the prompt without a space), or the task skipped examples of the split because of their tokens, "
         "or it does not count bytes, as in train. Choose a lossless tokenizer, such as `char` or `bpe`, use "

@@ -56,7 +56,7 @@ class PerplexityConfig(MetricConfig):
     unit: Literal["token", "word"] = "token"  #: log-probabilities are divided by the number of tokens or of words
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted; None if they can, or need not be."""
+        """Return why words cannot be counted; None if they can be, or are not needed."""
         return _spaces_refusal(task, "set `unit: token`") if self.unit == "word" else None
 
 
@@ -165,7 +165,7 @@ class BleuConfig(WordsConfig):
 
     lowercase: bool = False  #: compare in lower case
     smooth: Literal["exp", "floor", "add-k", "none"] = "exp"  #: smoothing of n-gram counts of 0
-    smooth_value: NonNegativeFloat | None = None  #: for `floor` (0.1) and `add-k` (1)
+    smooth_value: NonNegativeFloat | None = None  #: value for `floor` (default 0.1) and `add-k` (default 1)
     max_order: PositiveInt = 4  #: maximum n-gram order
     effective_order: bool = False  #: ignore orders for which no text is long enough
 
@@ -196,7 +196,7 @@ class ChrfConfig(MetricConfig):
     eps_smoothing: bool = False  #: smooth by epsilon, and average over all orders, as the original script does
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted; None if they can, or need not be."""
+        """Return why words cannot be counted; None if they can be, or are not needed."""
         return _spaces_refusal(task, "set `word_order: 0`") if self.word_order else None
 
 
@@ -208,9 +208,9 @@ class TerConfig(MetricConfig):
     range = 0, inf
     cites = ["snover2006", "post2018"]
 
-    normalized: bool | None = None  #: split off punctuation, as tercom does; default: only in Chinese and Japanese
+    normalized: bool | None = None  #: split off punctuation, as tercom does; default: only for Chinese and Japanese
     no_punct: bool = False  #: remove punctuation
-    asian_support: bool | None = None  #: if normalized, split into characters; default: only in Chinese and Japanese
+    asian_support: bool | None = None  #: if normalized, split into characters; default: only for Chinese and Japanese
     case_sensitive: bool = False  #: count differences of case as edits
 
     def refusal(self, task: TaskConfig) -> str | None:
@@ -249,7 +249,7 @@ class NotesBleuConfig(MetricConfig):
     tokens: Literal["words", "characters"] = "words"  #: words are separated by whitespace
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted; None if they can, or need not be."""
+        """Return why words cannot be counted; None if they can be, or are not needed."""
         return _spaces_refusal(task, "set `tokens: characters`") if self.tokens == "words" else None
 
 
@@ -273,8 +273,8 @@ class MeteorConfig(MetricConfig):
     range = 0, 100
     cites = ["denkowski2014"]
 
-    language: Language | None = None  #: default: the target language; `other` has only exact matches, in any language
-    tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto`: METEOR's own, or else as in `bleu`
+    language: Language | None = None  #: default: the target language; `other`: exact matches only, for any language
+    tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto`: METEOR's tokenizer if it has one, else as in `bleu`
     memory: int = Field(1024, ge=64)  #: maximum memory of Java in MiB
     patience: PositiveFloat = 600.0  #: maximum seconds per example, start-up included
 
@@ -303,7 +303,7 @@ class MeteorConfig(MetricConfig):
         """Return language and tokenizer; raise SuiteError if they do not support the target language."""
         target = language(targets)
         if target and self.language not in (None, "other", target):
-            raise SuiteError(f"`language: {self.language}` is not that of the targets, {target!r}: leave it out.")
+            raise SuiteError(f"`language: {self.language}` is not the target language, {target!r}: leave it out.")
         default = "en" if target is None else target if target in METEOR else "other"
         chosen = self.language or cast(Language, default)
         if self.tokenize == "meteor" and chosen not in NORMALIZED:

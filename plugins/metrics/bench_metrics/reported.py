@@ -25,7 +25,7 @@ class Reported(Additive[float]):
             known = ", ".join(sorted(values)) or "none"
             raise SuiteError(
                 f"the {self.of} of example {prediction.id} has no value {self.config.value!r} (its values: {known}). "
-                "Set another `value`, or leave this metric out for such models and decoders."
+                "Set another `value`, or leave this metric out for models and decoders without it."
             )
         return float(values[self.config.value])
 

@@ -160,8 +160,8 @@ def test_meteor_takes_the_language_of_targets(settings, language, beginning):
 @pytest.mark.parametrize(
     ("settings", "language", "reason"),
     [
-        ({"language": "en"}, "ja", "is not that of the targets, 'ja'"),
-        ({"language": "en"}, "de", "is not that of the targets, 'de'"),
+        ({"language": "en"}, "ja", "is not the target language, 'ja'"),
+        ({"language": "en"}, "de", "is not the target language, 'de'"),
         ({"language": "other", "tokenize": "13a"}, "ja", "needs spaces between words"),
         ({"tokenize": "meteor"}, "ja", "no tokenizer for 'ja'"),
     ],

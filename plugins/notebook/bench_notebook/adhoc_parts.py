@@ -151,7 +151,7 @@ class AdHocParts:
         attributes = {name: getattr(function, name) for name in ("better", "unit") if hasattr(function, name)}
         if attributes.get("better", 1) not in (-1, 0, 1) or not isinstance(attributes.get("unit", ""), str):
             raise SuiteError(
-                "`better` of a function must be 1, -1 or 0 (neither), and `unit` must be text, such as `%`."
+                "a function's `better` must be 1, -1 or 0 (neither), and its `unit` must be text, such as `%`."
             )
         load = FunctionConfig.load
         return self._add(
@@ -262,7 +262,7 @@ def name_candidates(name: str) -> Iterator[str]:
 
 
 def _class_of(config: type[Config]) -> Any:
-    """Return the class of a Config: its target, or the class of the same name in its module.
+    """Return the class of a Config: its target, or for `XConfig` the class `X` in the same module.
 
     Raises SuiteError if both are missing.
     """

@@ -1,4 +1,4 @@
-"""Converts the arguments of `evaluate` to the data of a suite file, and records the argument of each value."""
+"""Converts the arguments of `evaluate` to the data of a suite file, and records which argument each value is from."""
 
 import json
 import os
@@ -29,7 +29,7 @@ MAX_QUOTED_CHARACTERS = 60  #: maximum length of values quoted in messages
 
 @dataclass
 class Arguments(Located):
-    """The data of a suite without a file; places are arguments, such as `evaluate(decoders[1].width)`."""
+    """The data of a suite without a file; messages name arguments, such as `evaluate(decoders[1].width)`."""
 
     names: dict[Keys, str] = field(default_factory=dict)  # section and name of a part -> its argument
 

@@ -108,7 +108,7 @@ class LoadedRun:
         known = {predictions.by: predictions for predictions in stored}
         if by not in known:
             names = ", ".join(sorted(map(str, known)))
-            raise SuiteError(f"{cell_name(match.cell)}: choose a likelihood: `by` is one of {names}.")
+            raise SuiteError(f"{cell_name(match.cell)}: choose a likelihood: set `by` to one of {names}.")
         return iter(known[by])
 
     def _cells(self, cell: str | Mapping[str, Any], axes: Mapping[str, Any]) -> list[CellResult]:

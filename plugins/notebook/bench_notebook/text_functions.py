@@ -1,4 +1,4 @@
-"""Functions from prompts to texts, as models for a single call."""
+"""Wraps functions that map prompts to texts as models, for a single call."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar

@@ -131,7 +131,7 @@ def test_several_likelihoods_are_chosen_by_name(loaded, tmp_path):
     }
     assert [prediction.id for prediction in rescored.outputs(kind="score", by="bound")] == [1]
     for by in (None, "estimate"):
-        with pytest.raises(SuiteError, match="`by` is one of bound, exact"):
+        with pytest.raises(SuiteError, match="set `by` to one of bound, exact"):
             rescored.outputs(kind="score", by=by)
 
 

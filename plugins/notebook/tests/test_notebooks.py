@@ -226,7 +226,7 @@ def test_a_function_with_an_invalid_direction_is_refused():
         return 1.0
 
     odd.better = "up"
-    with pytest.raises(SuiteError, match=r"evaluate\(metrics\[0\]\): `better` of a function must be 1, -1 or 0"):
+    with pytest.raises(SuiteError, match=r"evaluate\(metrics\[0\]\): a function's `better` must be 1, -1 or 0"):
         evaluate(model="bigram", decoders=["argmax"], metrics=[odd])
 
 

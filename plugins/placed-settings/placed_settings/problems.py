@@ -138,7 +138,7 @@ def _inside(places: Places, name: str | int) -> Places:
 def _inner_mappings(
     schema: type[BaseModel], data: Any, errors: Iterable[ErrorDetails]
 ) -> list[tuple[str, type[BaseModel]]]:
-    """Return (name, schema) of all mappings, or lists of mappings, of a single schema that have nested errors."""
+    """Return name and schema of the mappings, or lists of mappings, of a single schema, that have nested errors."""
     wrong = {str(details["loc"][0]) for details in errors if len(details["loc"]) > 1}
     nested = []
     for name, field_info in schema.model_fields.items():

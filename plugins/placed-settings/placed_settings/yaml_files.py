@@ -252,7 +252,7 @@ class _Nodes:
         if isinstance(node, ScalarNode):
             return self.scalar(node, keys)
         if node.tag not in (MAPPING, SEQUENCE):
-            return self.note(node, f"tags such as {node.tag!r} are not supported. Remove it.", keys)
+            return self.note(node, f"tags such as {node.tag!r} are not supported. Remove the tag.", keys)
         self.around = (*self.around, node)
         if isinstance(node, MappingNode):
             content: Any = self.mapping(node, keys)
@@ -265,7 +265,7 @@ class _Nodes:
         """Return the value of a scalar; None after recording a problem."""
         kind = str(node.tag).removeprefix(STANDARD)
         if kind not in SCALARS:
-            return self.note(node, f"tags such as {node.tag!r} are not supported. Remove it.", keys)
+            return self.note(node, f"tags such as {node.tag!r} are not supported. Remove the tag.", keys)
         try:
             value = self.scalars.construct_object(node)
         except Exception:  # ValueError, KeyError, ...

@@ -60,7 +60,7 @@ class Lines(Sequence[X]):
 
     @abstractmethod
     def _line(self, place: int) -> bytes:
-        """Return the line at an index from 0 to the length - 1."""
+        """Return the line at a nonnegative index."""
 
     def __iter__(self) -> Iterator[X]:
         return (self._build(json.loads(line)) for line in self.lines())

@@ -25,7 +25,7 @@ MISSING = object()
 
 
 class Content(NamedTuple):
-    """The earlier content of a container, an object or a function, and its names."""
+    """The earlier content of a container, an object or a function, and the names that lead to it."""
 
     value: Any
     before: Any

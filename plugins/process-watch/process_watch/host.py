@@ -30,5 +30,5 @@ class Host:
     settings: Callable[[], Mapping[str, tuple[Callable[[], Any], Callable[[Any], Any]]]] = dict
     #: Returns the error for an input that cannot be read again, given its description and the modules that read it.
     refused: Callable[[str, str], Refused] = _refusal
-    #: Returns the context for comparisons, e.g. without garbage collection.
+    #: Returns the context manager for comparisons, e.g. without garbage collection.
     comparing: Callable[[], AbstractContextManager[Any]] = nullcontext

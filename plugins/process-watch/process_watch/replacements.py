@@ -32,7 +32,7 @@ CODE = (
 VALUES = (str, bytes, bool, int, float, complex, tuple, frozenset, type(None))
 MAIN = {"__main__", "__mp_main__"}
 WRAPPERS = (staticmethod, classmethod, MethodType)
-#: module -> the other library that may replace its code at first use; otherwise libraries replace only their own
+#: module -> the other library that may replace its code at first use; otherwise, only its own code
 FIRST_USE: Mapping[str, str] = {"inspect": "torch"}
 DEVICES = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "Autograd", "CompositeImplicitAutograd")
 

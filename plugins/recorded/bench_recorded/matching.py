@@ -77,7 +77,7 @@ class MatchedOutputs:
         return ""
 
     def check_count(self, prompts: Sequence[Prompt]) -> None:
-        """Raise DataError if outputs matched by order are too few or too many, or if an id is no example number."""
+        """Raise DataError for too few or too many outputs matched by order, or an id that numbers no example."""
         if self.examples is None or self.by == "id":
             return
         if self.by == "order" and len(self.records) != self.examples:
@@ -104,7 +104,7 @@ class MatchedOutputs:
             yield f"{path}: {count_of(len(empty), 'output')} {verb} empty, the first at line {empty[0]}."
         if self.examples is not None and len(records) > self.examples:
             more = len(records) - self.examples
-            yield f"{path}: {count_of(more, 'output')} more than {self.split!r} has examples; these are ignored."
+            yield f"{path}: {count_of(more, 'more output')} than {self.split!r} has examples; the rest is ignored."
         rising = [record.line for record in records if _rises([each.values.get("score") for each in record.outputs])]
         if rising:
             place = self.recording.file.place(rising[0])

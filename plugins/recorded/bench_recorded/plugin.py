@@ -62,7 +62,7 @@ class RecordedConfig(ModelConfig):
 
     outputs: Outputs  #: the file of the test split; or files by split, `{valid: a, test: b}`, or seed, `{0: a, 1: b}`
     format: Format = "auto"  #: format of the files; by default detected by extension, then by the first lines
-    fields: Fields = Fields()  #: names of JSON fields or table columns
+    fields: Fields = Fields.model_construct()  #: names of JSON fields or table columns
     pieces: Pieces | None = None  #: kind of pieces to join in outputs; by default, split outputs are refused
     thinking: Thinking = "refuse"  #: `refuse`, `drop` or `keep` `<think>...</think>` in outputs
     filter: str | None = None  #: the filter to use if a log of lm-evaluation-harness has several filters
@@ -113,7 +113,7 @@ class RecordedConfig(ModelConfig):
         if split not in self.by_split:
             known = ", ".join(map(repr, self.by_split))
             raise DataError(
-                f"no outputs are recorded for the split {split!r}, only for {known}. Add their file to `outputs`, as "
+                f"no outputs are recorded for the split {split!r}, only for {known}. Add its file to `outputs`, as "
                 f"`{{{split}: FILE}}`, or skip the split for this model."
             )
         files = self.by_split[split]
@@ -138,7 +138,7 @@ class ReferencesConfig(TaskConfig):
     name, target = "references", "bench_recorded.references:RecordedReferences"
     inspector = "bench_recorded.inspecting:inspect_references"
 
-    references: list[Path] = Field(min_length=1)  #: one file per reference of an example, of equal numbers of lines
+    references: list[Path] = Field(min_length=1)  #: one file per reference of an example, all with equally many lines
     sources: Path | None = None  #: a file with the sources, for samples in reports
     lang: str | None = None  #: ISO 639 code of the language, used by metrics to choose tokenizers
     tokens: bool = False  #: whether texts are tokenized, with spaces between tokens
@@ -164,7 +164,7 @@ def _mappings(outputs: Path | Mapping[str, SeedFiles]) -> list[Mapping[str, Any]
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the Config of the model of recorded outputs."""
+    """Return the Config of the model that returns recorded outputs."""
     return [RecordedConfig]
 
 

@@ -171,7 +171,7 @@ def test_what_is_odd_is_warned_of(answer, tmp_path):
     with_empty = PLAIN.replace("out 3\n", "\n").replace("out 8\n", " \n")
     assert answer(with_empty)[1] == [f"{tmp_path / 'out.txt'}: 2 outputs are empty, the first at line 4."]
     (more,) = answer([*lines(), {"id": "doc-12", "output": "x"}])[1]
-    assert more.endswith("1 output more than 'test' has examples; these are ignored.")
+    assert more.endswith("1 more output than 'test' has examples; the rest is ignored.")
     rising = "".join(f"{number} ||| a ||| f ||| -2\n{number} ||| b ||| f ||| -1\n" for number in range(NUMBER))
     (warned,) = answer(rising)[1]
     assert ":1: an output has a higher score than the one before it" in warned

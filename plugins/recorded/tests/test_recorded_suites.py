@@ -114,7 +114,7 @@ def test_outputs_are_stored_with_their_references_ids_and_log_probabilities(go, 
 def test_claims_of_recorded_systems_say_that_these_stand_as_they_are(go):
     better, seeds = judge(go())
     remark = "is a fixed system: its training variance is unknown"
-    assert better.verdict == "holds in these trainings"
+    assert better.verdict == "holds in these training runs"
     assert any(one.endswith(remark) and "perfect" in one for one in better.remarks)
     assert [one for one in seeds.remarks if remark in one and "worse" in one] == []
     assert seeds.verdict.startswith("holds")
@@ -154,7 +154,7 @@ def test_one_seed_of_a_trained_model_does_not_make_it_a_fixed_system(go):
     models = run.info["models"]
     assert {name for name, about in models.items() if about.get("one_system")} == {"perfect"}
     better, _ = judge(run)
-    assert better.verdict == "holds in this training"
+    assert better.verdict == "holds in this training run"
     text = tables_text(run, 160)
     assert "One seed. Fixed system without seeds: perfect." in text
 

@@ -53,7 +53,7 @@ def tables_text(run: Run, width: int) -> str:
 
 
 def table_records(run: Run) -> dict[str, list[dict[str, Any]]]:
-    """Return the numbers of each table with intervals and p-values, as in its CSV file, by table id."""
+    """Return, by table id, the numbers of each table with intervals and p-values, as in its CSV file."""
     from bench_reports.content.tables import grids
     from bench_reports.render.records import records
 
@@ -61,7 +61,7 @@ def table_records(run: Run) -> dict[str, list[dict[str, Any]]]:
 
 
 def tables_latex(run: Run) -> dict[str, str]:
-    """Return the LaTeX of each table, as in its file of a report, by table id."""
+    """Return, by table id, the LaTeX source of each table, as in the table files of a report."""
     from bench_reports.content.tables import grids
     from bench_reports.render.latex import table_files
     from bench_reports.render.report_document import table_sections

@@ -22,7 +22,7 @@ from placed_settings import Problems
 
 FILE = "citations.bib"
 PACKAGE = "bench_core"  #: package with the reference for the project itself
-CORE = "bench"  #: key of this reference
+CORE = "bench"  #: key of that reference
 WORD = re.compile(r"(?:(?P<setting>[\w.]+)=(?P<value>[^:]*): )?(?P<key>\S+)")
 
 
@@ -44,7 +44,7 @@ class Citations:
     """References without duplicates, in order of first use, with the parts and corpora that use them."""
 
     entries: dict[str, Citation] = field(default_factory=dict)
-    users: dict[str, list[str]] = field(default_factory=dict)  # by key
+    users: dict[str, list[str]] = field(default_factory=dict)  # users of each reference, by its key
     without: list[str] = field(default_factory=list)  # users without a reference, with the reason
 
     def add(self, user: str, references: Sequence[Citation]) -> None:
@@ -57,7 +57,7 @@ class Citations:
             self.without.append(user)
 
     def _key(self, reference: Citation) -> str:
-        """Return the key of the same work if it is listed; otherwise add the reference under a unique key."""
+        """Return the key under which the work is already listed; otherwise, add the reference under a unique key."""
         for key, other in self.entries.items():
             if _work(other) == _work(reference):
                 return key
@@ -101,7 +101,7 @@ def parse_bibtex(text: str, path: Path) -> Iterator[Citation]:
 
 
 def of_part(config: type[Config], settings: Mapping[str, Any]) -> list[Citation]:
-    """Return the references of a part with its settings; raise PluginError for unknown keys."""
+    """Return the references that a part cites with these settings; raise PluginError for unknown keys."""
     references = []
     for cited in config.cites:
         match = WORD.fullmatch(cited)
@@ -113,7 +113,7 @@ def of_part(config: type[Config], settings: Mapping[str, Any]) -> list[Citation]
 
 
 def _value(settings: Any, name: str) -> Any:
-    """Return the value of a setting, such as `a.b` for b in a; None if it does not exist."""
+    """Return the value of a setting, such as `a.b` for `b` inside `a`; None if the setting does not exist."""
     for key in name.split("."):
         settings = settings.get(key) if isinstance(settings, Mapping) else None
     return settings
@@ -197,7 +197,7 @@ def collect(parts: Iterable[NamedPart]) -> Citations:
         settings = config.model_dump(mode="json")
         distribution = next(part.distribution for part in parts_of(kind).values() if part.config is type(config))
         references = of_part(type(config), settings)
-        collected.add(user if references else f"{user}: {distribution} provides none", references)
+        collected.add(user if references else f"{user}: {distribution} provides no reference", references)
         for inner in configs_inside(config):
             collected.add(f"{inner.name} in {user}", of_part(type(inner), inner.model_dump(mode="json")))
         corpus = settings.get("corpus") if kind == "task" else None

@@ -98,11 +98,11 @@ class TableBlock:
 
     @property
     def all_notes(self) -> Sequence[str]:
-        """Its notes, with those that a report shows elsewhere."""
+        """All of its notes, including notes that a report shows elsewhere."""
         return (self.file.notes if self.file else ()) or (self.notes.items if self.notes else ())
 
     def without(self, notes: Collection[str]) -> TableBlock:
-        """Return a table without some notes, which its file keeps."""
+        """Return the table without these notes; its file keeps them."""
         file = replace(self.file, notes=self.all_notes) if self.file else None
         return replace(self, notes=Notes([note for note in self.all_notes if note not in notes]), file=file)
 
@@ -226,7 +226,7 @@ class Markup:
     text: Callable[[str], str]
     styles: Mapping[Style, str]  # format strings for escaped words; other styles leave words unchanged
     link: str = "{text}"  # format string for the escaped words and the escaped address
-    sign: Callable[[str], str] | None = None  # escape for mathematical signs; default as other text
+    sign: Callable[[str], str] | None = None  # escape for mathematical signs; None: like other text
 
     def line(self, spans: Sequence[Span]) -> str:
         """Return spans separated by spaces, except before joined spans."""

@@ -25,7 +25,7 @@ def run_html(run: Run) -> str:
 
 
 def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
-    """Return a row for each comparison of a finished run, with the number of seeds that it needs.
+    """Return a row for each comparison in a finished run, with the number of seeds that the comparison needs.
 
     `seeds` is the planned number of seeds, `differences` the difference to detect for each metric. Rows are by column
     name.
@@ -36,7 +36,7 @@ def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> Sequen
 
 
 def decided(run: Run) -> bool:
-    """Return whether the primary claims of a run, or all claims if none is primary, are decided at its level."""
+    """Return whether a run's primary claims, or all claims if none is primary, are decided at the run's level."""
     from bench_reports.content.claims import are_decided
 
     return are_decided(run)

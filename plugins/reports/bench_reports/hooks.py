@@ -18,7 +18,7 @@ def bench_samples(
     vocabulary: Sequence[str],
     hidden: Callable[[Sequence[Prediction]], Collection[int]],
 ) -> Mapping[int, Mapping[str, Any]] | None:
-    """Return JSON data about single outputs for figures of this plugin, by example id; None if there is none.
+    """Return JSON data about single outputs for figures of this plugin, by example id; None without such data.
 
     The run stores the data with its samples. `predictions` reads all outputs of a decoding; `hidden` returns the ids
     of examples that reports must not show.

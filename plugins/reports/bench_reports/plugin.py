@@ -54,7 +54,7 @@ class ReportContents(Section):
         return expanded(parsed, grids)
 
     def beside(self, folder: Path, problems: Problems) -> Mapping[str, Any]:
-        """Return the published tables in the suite's folder `references/`; none if any of them is invalid."""
+        """Return the published tables in the suite's folder `references/`; no tables if any table is invalid."""
         from bench_reports.language.published import load_published
 
         published = load_published(folder / "references", problems)

@@ -134,7 +134,7 @@ def test_a_choice_that_covers_a_model_is_accepted(suite_file):
         ("v('ended', model='one', chosen='width') > 0", "does not say which split: valid, test"),
         ("v('nats', model='one', split='test', chosen='width') > 0", "does not depend on the decoder. Leave out `chosen`."),
         ("v('ended', model='three', split='test', chosen='width') > 0", "no model of this suite is called 'three'"),
-        (f"in_every_training({ONE} > {ONE.replace('one', 'two')})", "are of different trainings (model 'one' and 'two')"),
+        (f"in_every_training({ONE} > {ONE.replace('one', 'two')})", "come from different training runs (model 'one' and 'two')"),
     ],
 )  # fmt: skip
 def test_a_choice_that_is_not_there_is_refused(suite_file, text, message):

@@ -62,9 +62,9 @@ LESS = "v('rate', model='rnn') < v('rate', model='lstm')"
         ([1.0] * SEEDS, [1.0] * SEEDS, "vacuous"),
         ([0.0, 1.0] * 5, [0.9, 0.2] * 5, "unclear"),
         ([0.9, 0.2] * 5, [0.0, 1.0] * 5, "unclear"),
-        ([1.0], [2.0], "holds in this training"),
-        ([2.0], [1.0], "fails in this training"),
-        ([1.0, 1.1], [2.0, 2.2], "holds in these trainings"),
+        ([1.0], [2.0], "holds in this training run"),
+        ([2.0], [1.0], "fails in this training run"),
+        ([1.0, 1.1], [2.0, 2.2], "holds in these training runs"),
         ([1.0, 1.1, 0.9], [2.0, 2.2, 2.1], "holds"),
     ],
 )
@@ -143,8 +143,8 @@ def test_claims_are_tested_over_examples_too(tmp_path):
         }
         return judged(tmp_path, sampled(tmp_path, samples), LESS).verdict
 
-    assert verdict([5], [7]) == "holds in this training"
-    assert verdict([7], [5]) == "fails in this training"
+    assert verdict([5], [7]) == "holds in this training run"
+    assert verdict([7], [5]) == "fails in this training run"
     assert verdict([5], [5.03]) == "unclear"
     assert verdict([5, 5.1, 5], [7, 7.2, 7]) == "holds"
 
@@ -187,7 +187,7 @@ def test_a_margin_beside_zeros_is_tested_by_what_zeros_may_hide(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cases", "verdict"), [(0, "holds in this training"), (1, "unclear"), (12, "fails in this training")]
+    ("cases", "verdict"), [(0, "holds in this training run"), (1, "unclear"), (12, "fails in this training run")]
 )
 def test_a_share_of_one_training_is_tested_exactly(tmp_path, cases, verdict):
     """P(none of 200 | 2 %) = 0.018, P(at most one) = 0.09, P(12 or more) = 0.001."""
@@ -240,7 +240,7 @@ def test_without_what_tests_need_a_claim_is_not_tested_and_says_so(tmp_path):
     cells = [cell(m, "greedy", s, {"rate": number(1.0 + s, scale="")}) for m in ("rnn", "lstm") for s in range(3)]
     one = judged(tmp_path, cells, LESS)
     assert one.verdict == "not tested"
-    assert one.remarks[0] == "not true of the means"
+    assert one.remarks[0] == "not true for the means"
     assert "measured by an older version" in one.remarks[1]
 
 
@@ -249,7 +249,7 @@ def test_what_is_no_number_makes_a_claim_unclear_and_infinity_does_not(tmp_path)
     assert judged(tmp_path, cells, LESS).verdict == "unclear"
     assert judged(tmp_path, cells, LESS).remarks == ["v('rate', model='rnn') is not a number"]
     one = judged(tmp_path, cells, "v('rate', model='lstm') > 0")
-    assert (one.verdict, one.remarks[0]) == ("not tested", "true of the means")
+    assert (one.verdict, one.remarks[0]) == ("not tested", "true for the means")
     assert one.remarks[1].endswith("not all numbers of its seeds and replicates are finite")
 
 
@@ -283,7 +283,7 @@ def test_seeds_that_lack_a_value_are_left_out_everywhere_and_told(tmp_path):
     cells += [cell("lstm", "greedy", 2, status="failed", reason="out of memory")]
     cells[1] = cell("rnn", "greedy", 1, status="not run", reason="interrupted")
     one = judged(tmp_path, cells, LESS)
-    assert one.verdict == "holds in this training"
+    assert one.verdict == "holds in this training run"
     assert one.remarks == [
         "based on 1 seed; others have missing values (v('rate', model='rnn'): not run, interrupted; "
         "v('rate', model='lstm'): failed, out of memory)"
@@ -312,7 +312,7 @@ def test_cells_that_share_one_measurement_are_one_value(tmp_path):
         found = [cell("rnn", decoder, 0, {"rate": number(1.0)}) for decoder in ("greedy", "beam")]
         return [replace(one, artifacts={"measure/rate": key}) for one, key in zip(found, keys, strict=True)]
 
-    assert judged(tmp_path, cells("a", "a"), "v('rate') == 1").verdict == "holds in this training"
+    assert judged(tmp_path, cells("a", "a"), "v('rate') == 1").verdict == "holds in this training run"
     one = judged(tmp_path, cells("a", "b"), "v('rate') == 1")
     assert one.remarks == ["v('rate') is missing: several cells match: decoder greedy or beam"]
 
@@ -322,7 +322,7 @@ def test_a_run_with_a_claim_that_cannot_be_read_is_still_reported(tmp_path):
     files = written(run, tmp_path / "report")
     assert [one["verdict"] for one in json.loads(files["results.json"])["claims"]] == [
         "not run",
-        "holds in this training",
+        "holds in this training run",
     ]
 
 
@@ -332,16 +332,16 @@ def test_reports_tell_claims_verdicts_and_values(tmp_path):
     files = written(run, tmp_path / "report")
     text = files["report.md"].decode()
     assert text.index("## t") < text.index("## Claims")
-    assert re.search(r"\| M2 +\| holds in these trainings +\| RNNs do better +\|", text)
-    assert re.search(r"\| C +\| fails in these trainings +\| +\|", text)
+    assert re.search(r"\| M2 +\| holds in these training runs +\| RNNs do better +\|", text)
+    assert re.search(r"\| C +\| fails in these training runs +\| +\|", text)
     assert "- M2: rate rnn 1.50 ± 0.71, lstm 4.00 ± 1.41; p &lt; 1e-6.\n" in text
     assert "A claim holds if its p-value is at most 5 %" in text
-    assert r"\item[M2, holds in these trainings] RNNs do" in files["report.tex"].decode()
-    assert "M2       holds in these trainings  RNNs do better" in screen(run)
+    assert r"\item[M2, holds in these training runs] RNNs do" in files["report.tex"].decode()
+    assert "M2       holds in these training runs  RNNs do better" in screen(run)
     assert "  M2: rate rnn 1.50 ± 0.71, lstm 4.00 ± 1.41; p < 1e-6." in screen(run)
     first = json.loads(files["results.json"])["claims"][0]
     assert {name: value for name, value in first.items() if name != "values"} == {
-        "id": "M2", "text": "RNNs do\nbetter", "assert": LESS, "verdict": "holds in these trainings", "p": 1e-12,
+        "id": "M2", "text": "RNNs do\nbetter", "assert": LESS, "verdict": "holds in these training runs", "p": 1e-12,
         "adjusted": None, "primary": False, "remarks": [], "note": "", "requires": {},
     }  # fmt: skip
     assert first["values"][1] == {
@@ -370,7 +370,7 @@ def hostile_claims(tmp_path):
 
 def test_hostile_claims_are_escaped(tmp_path):
     run = hostile_claims(tmp_path)
-    assert [one.verdict for one in judge(run)] == ["holds in this training", "not run", "not run"]
+    assert [one.verdict for one in judge(run)] == ["holds in this training run", "not run", "not run"]
     files = written(run, tmp_path / "report")
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(files["report.md"].decode())
     assert "<script" not in html
@@ -504,4 +504,4 @@ def test_claims_come_out_of_a_run_as_they_should(suite_file, tmp_path):
 
     text = suite_with("v('nats', model='one') > 0", "v('ended', model='one', decoder='argmax') > 99")
     run = bench_core.run(suite_file(text), profile="tiny", store=tmp_path / "store", out=tmp_path / "runs")
-    assert [one.verdict for one in judge(run)] == ["holds in this training", "fails in this training"]
+    assert [one.verdict for one in judge(run)] == ["holds in this training run", "fails in this training run"]

@@ -52,7 +52,7 @@ def test_a_cost_is_a_value_over_trainings_whatever_decodes_after_them(tmp_path):
     ("seconds", "verdict"),
     [
         ({"rnn": [10.0, 11.0, 30.0], "lstm": [12.0, 13.0, 11.0]}, "unclear"),
-        ({"rnn": [10.0], "lstm": [20.0]}, "holds in this training"),
+        ({"rnn": [10.0], "lstm": [20.0]}, "holds in this training run"),
         ({"rnn": [10.0, 11.0, 10.5], "lstm": [None] * 3}, "not run"),
         ({"rnn": [0.0] * 3, "lstm": [20.0, 22.0, 21.0]}, "not tested"),
     ],
@@ -75,8 +75,8 @@ def test_premises_speak_of_costs_too(tmp_path):
 @pytest.mark.parametrize(
     ("expression", "told"),
     [
-        ("v('cost.train.second', model='one') < 1", "no cost of a training is called 'cost.train.second'"),
-        ("v('cost.decode.seconds', model='one') < 1", "no cost of a training is called 'cost.decode.seconds'"),
+        ("v('cost.train.second', model='one') < 1", "no training cost is called 'cost.train.second'"),
+        ("v('cost.decode.seconds', model='one') < 1", "no training cost is called 'cost.decode.seconds'"),
         ("v('cost.train.seconds', task='words') < 1", "does not say which model"),
         ("v('cost.train.seconds', model='one') == 1", "no test can show that measured numbers are equal"),
         ("v('cost.train.seconds', model='one') >= 0", "this is true for all scores within the bounds"),

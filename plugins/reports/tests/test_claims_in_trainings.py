@@ -50,7 +50,7 @@ def test_what_every_training_shows_holds_however_different_trainings_are(tmp_pat
     assert judged(tmp_path, LESS, **UGLY).verdict == "unclear", "a mean over trainings says nothing"
     one = judged(tmp_path, f"in_every_training({LESS})", **UGLY)
     assert one.verdict == "holds"
-    assert one.remarks[0] == "tested in 2 of 3 trainings"
+    assert one.remarks[0] == "tested in 2 of 3 training runs"
     assert one.p < 1e-6
 
 
@@ -69,10 +69,10 @@ def test_the_p_value_is_the_largest_over_trainings_and_that_of_the_contrary_the_
     [
         ([50, 60, 70], [1, 2, 3], "holds"),
         ([50, 60, 0], [1, 2, 0], "holds"),
-        ([50, 0, 0], [1, 0, 0], "holds in this training"),
-        ([50, 60], [1, 2], "holds in these trainings"),
-        ([50, 0], [1, 0], "holds in this training"),
-        ([50], [1], "holds in this training"),
+        ([50, 0, 0], [1, 0, 0], "holds in this training run"),
+        ([50, 60], [1, 2], "holds in these training runs"),
+        ([50, 0], [1, 0], "holds in this training run"),
+        ([50], [1], "holds in this training run"),
         ([0, 0, 0], [0, 0, 0], "vacuous"),
         ([50, 60, 10], [1, 2, 10], "unclear"),
         ([50, 60, 1], [1, 2, 40], "fails"),
@@ -91,8 +91,8 @@ def test_a_condition_of_several_comparisons_is_judged_as_several_conditions_are(
     assert (both.verdict, both.p, both.remarks) == (apart.verdict, apart.p, apart.remarks)
     assert both.verdict == "fails"
     assert [text for text in both.remarks if text.startswith("tested in")] == [
-        f"tested in 2 of 3 trainings: {LESS}",
-        f"tested in 3 of 3 trainings: {more}",
+        f"tested in 2 of 3 training runs: {LESS}",
+        f"tested in 3 of 3 training runs: {more}",
     ]
 
 
@@ -114,7 +114,7 @@ def test_a_difference_below_the_error_of_an_estimate_is_not_tested_in_any_traini
     ("text", "message"),
     [
         ("in_every_training(in_every_training(v('a') > 0))", "cannot be nested"),
-        ("in_every_training(1 < 2) and v('a') > 0", "contains no value of a training"),
+        ("in_every_training(1 < 2) and v('a') > 0", "contains no measured value"),
         ("in_every_training(v('a'))", "expected a comparison, found `v('a')`"),
         ("in_every_training(v('a') > 0, v('b') > 0)", "takes one condition"),
         ("in_every_training(v('a') > 0 for m in ['x'])", "expected a comparison"),
@@ -147,21 +147,24 @@ def test_a_quantifier_over_decoders_of_one_model_is_accepted(suite_file):
 def test_a_quantifier_over_two_models_is_refused_and_both_are_named(suite_file):
     found = mistakes(suite_file(suite_with(f"in_every_training({ENDED.format(other='two')})")))
     assert f"S:{LINE}:22: in_every_training compares values of the same weights, but " in found
-    assert "are of different trainings (model 'one' and 'two'). Leave it out to compare across trainings." in found
+    assert (
+        "come from different training runs (model 'one' and 'two'). To compare training runs, omit in_every_training."
+        in found
+    )
 
 
 def test_a_quantifier_over_one_training_is_refused(suite_file):
     text = suite_with(f"in_every_training({ENDED.format(other='one')})", SUITE.replace("seeds: 2\n", "seeds: 1\n"))
     found = mistakes(suite_file(text))
     assert f"S:{LINE}:22: " in found
-    assert "over a single training has no effect. Set `seeds: 3`, or leave it out." in found
+    assert "over a single training run has no effect. Set `seeds: 3`, or omit it." in found
     load(suite_file(suite_with(f"in_every_training({ENDED.format(other='one')})")), seeds=1)  # asked for by the user
 
 
 def test_a_quantifier_over_a_model_without_training_is_refused(suite_file):
     suite = SUITE.replace("  one: {name: bigram}\n", "  one: {name: bigram, training: {mode: evaluate}}\n")
     found = mistakes(suite_file(suite_with(f"in_every_training({ENDED.format(other='one')})", suite)))
-    assert "model 'one' is not trained, so it has no trainings. Leave out in_every_training." in found
+    assert "model 'one' is not trained, so it has no training runs. Omit in_every_training." in found
 
 
 def test_the_test_of_a_training_is_that_of_this_training_alone():

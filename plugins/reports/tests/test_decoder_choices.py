@@ -340,7 +340,7 @@ def test_a_suite_chooses_decoders_as_it_runs(suite_file, tmp_path):
         (
             "by: ended}",
             "by: ended}, {id: other, decoders: {x: [draw]}, by: ended}",
-            "choices 'way' and 'other' are both among decoders",
+            "choices 'way' and 'other' both select decoders",
         ),
         (
             "profiles:",

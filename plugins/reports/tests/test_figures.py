@@ -265,7 +265,7 @@ def test_epochs_are_counted_by_updates_between_their_ends_too(tmp_path):
 
 def test_a_history_that_does_not_tell_is_named_with_what_it_does_tell(tmp_path):
     run = curves(tmp_path, [trained("rnn", 0, [(10, 1, 4.0)])], y="los")
-    assert the_picture(run).empty == "no training of this run records 'los'. Did you mean 'loss'?"
+    assert the_picture(run).empty == "no training history of this run contains 'los'. Did you mean 'loss'?"
 
 
 def test_the_band_of_a_perplexity_while_training_is_that_of_its_logarithm(tmp_path):
@@ -543,14 +543,14 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
         ("id: f, kind: box, values: [ended], by: [seed]", "they have no seed axis"),
         ("id: f, kind: box, values: [ended], by: [model, model]", "an axis can be in `by` only once"),
         ("id: f, kind: box, values: [ended], by: [model, decoder], scale: {y: log}", "the y axis of a box plot"),
-        ("id: f, kind: box, values: [ended], by: [model, decoder], bins: 3", "a box has no `bins`, it is drawn from values"),
+        ("id: f, kind: box, values: [ended], by: [model, decoder], bins: 3", "a box has no `bins`; it is drawn from values"),
         ("id: f, kind: histogram, by: [model, decoder]", "a histogram needs `values`"),
         ("id: f, kind: histogram, values: [ended], by: [model, decoder], bins: 0", "'bins'"),
         ("id: f, kind: histogram, values: [ended], by: [model, decoder], bin: 9", "unknown key 'bin'. Did you mean 'bins'"),
         ("id: f, kind: histogram, values: [ended], by: [model, decoder], scale: lin", "'scale'"),
         ("id: f, kind: scatter, x: ended, y: natz, by: [model, decoder]", "no metric of this suite is called 'natz'"),
         ("id: f, kind: scatter, x: ended, by: [model, decoder]", "a scatter needs `x` and `y`"),
-        ("id: f, kind: line, x: steps, y: loss, by: model", "the x of a line is `step` or `epoch`, an axis or a setting"),
+        ("id: f, kind: line, x: steps, y: loss, by: model", "the x of a line must be `step` or `epoch`, an axis or a setting"),
         ("id: f, kind: line, x: step, y: loss, by: [model, decoder]", "a training curve has no decoder or split"),
         ("id: f, kind: line, x: step, y: loss", "figure 'f' does not say which model: one, two."),
         ("id: f, kind: line, x: step, y: nats, by: model", "no training history of this suite contains 'nats'. Known: valid nats, loss, lr."),

@@ -244,11 +244,11 @@ def test_settings_of_a_grid_make_a_matrix(suite_file, tmp_path):
         (SUITE, "id: f, kind: heat, x: seed, y: decoder, value: ended", "they have no seed axis"),
         (SUITE, "id: f, kind: heat, x: split.a, y: decoder, value: ended", "a setting belongs to a task, model, decoder or training"),
         (SUITE, "id: f, kind: heat, x: model., y: decoder, value: ended", "a setting belongs to a task, model, decoder or training"),
-        (SUITE, "id: f, kind: heat, x: model, y: decoder, value: ended, scale: {x: log}", "is `linear` or `log`"),
+        (SUITE, "id: f, kind: heat, x: model, y: decoder, value: ended, scale: {x: log}", "must be `linear` or `log`"),
         (SUITE, "id: f, kind: heat, x: model, y: task, value: ended", "does not say which decoder: argmax, draw. Make it x or y, or select"),
         (SUITE, "id: f, kind: heat, x: model.scale, y: decoder, value: ended", "model 'one' has no value for 'scale'. Set one"),
         (GRID, "id: f, kind: heat, x: model.scale, y: decoder, value: ended, where: {model: two}", "'two/scale=2.0/training.lr=0.1' and 'two/scale=2.0/training.lr=0.2' have the same place in figure 'f': 2.0."),
-        (SUITE, "id: f, kind: box, values: [ended], by: [model, decoder], value: nats", "a box has no `value`, it is drawn from values"),
+        (SUITE, "id: f, kind: box, values: [ended], by: [model, decoder], value: nats", "a box has no `value`; it is drawn from values"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_heat_map_is_told_with_place_and_remedy(suite_file, text, figure, message):

@@ -162,7 +162,7 @@ def test_a_page_has_the_words_of_the_markdown_tables(tmp_path):
     assert [row[:2] for row in found.tables["claims"]] == [["claim", "verdict"], ["M1", "not tested"]]
     assert (
         found.tables["claims"][1][3]
-        == "rate rnn/beam ∞; not true of the means; v('rate', model='rnn', decoder='beam'): not all numbers of its seeds and replicates are finite."
+        == "rate rnn/beam ∞; not true for the means; v('rate', model='rnn', decoder='beam'): not all numbers of its seeds and replicates are finite."
     )
 
 

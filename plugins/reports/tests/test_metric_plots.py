@@ -167,7 +167,7 @@ def test_one_seed_has_bars_over_examples_and_a_note_says_of_what(tmp_path):
     cells = sampled(tmp_path, {"rnn": [[0.0, 1.0, 5.0, 2.0] * 5], "lstm": [[3.0, 4.0, 1.0, 0.0] * 5]})
     run = plotted(tmp_path, cells, kind="bar", x="model", y="rate")
     assert all(point.low < point.mean < point.high for point in the_picture(run).series[0].rows)
-    assert notes(run)[0] == "One seed: error bars are 95 % intervals over examples, for this training only."
+    assert notes(run)[0] == "One seed: error bars are 95 % intervals over examples, for this training run only."
     run = replace(run, info={**run.info, "models": {"rnn": {"updates": 0}, "lstm": {"one_system": True}}})
     assert notes(run)[0] == "One seed: error bars are 95 % intervals over examples."
     cells = sampled(tmp_path, {"rnn": [[0.0, 1.0] * 9, [1.0, 3.0] * 9], "lstm": [[3.0, 4.0] * 9]})
@@ -334,7 +334,7 @@ def test_two_cells_of_one_place_are_refused_in_a_run_too(tmp_path):
     run = plotted(tmp_path, cells, decoders=decoders, kind="line", x="decoder.width", y="rate")
     assert (
         the_picture(run).empty
-        == "words/rnn/greedy/test, seed 0 and words/rnn/beam-4/test, seed 0 have the same place."
+        == "words/rnn/greedy/test, seed 0 and words/rnn/beam-4/test, seed 0 share a place. Select only one."
     )
     run = plotted(tmp_path, cells, kind="line", x="decoder.width", y="rate")
     assert the_picture(run).empty == "decoder greedy has no value for 'width'."
@@ -402,17 +402,17 @@ def test_costs_against_a_setting_are_where_costs_are(tmp_path):
         ("kind: bar, x: decoder, y: ended, by: model, panels: modle", "'modle' is neither. Did you mean 'model'?"),
         ("kind: bar, x: decoder, y: ended, by: split.a", "a setting belongs to a task, model, decoder or training"),
         ("kind: bar, x: decoder, y: ended, by: model, panels: seed", "they have no seed axis"),
-        ("kind: line, x: model.scale, y: ended, by: decoder", "model 'one' has no value for 'scale'. Set one, say `at: {one: VALUE}`, or select"),
+        ("kind: line, x: model.scale, y: ended, by: decoder", "model 'one' has no value for 'scale'. Set one, such as `at: {one: VALUE}`, or select"),
         ("kind: line, x: model.scale, y: ended, by: decoder, at: {one: 2.0}", "'one' and 'two' have the same place in figure 'f': 2.0."),
         ("kind: line, x: model.scale, y: ended, by: decoder, at: {one: 1, thre: 2}", "no model of this suite is called 'thre'"),
-        ("kind: line, x: model, y: ended, by: decoder, at: {one: 1}", "`at` is for names without the setting on x; here, x is not a setting"),
+        ("kind: line, x: model, y: ended, by: decoder, at: {one: 1}", "`at` sets values for names that lack the setting on x, but x is not a setting"),
         ("kind: line, x: model, y: ended, by: decoder, at: {one: .inf}", "'one'"),
         ("kind: line, x: training.lr, y: ended, by: decoder", "'one' and 'two' have the same place in figure 'f'"),
         ("kind: line, x: nats, y: ended, by: [model, decoder]", "a metric or cost, which needs `points`; not 'nats'"),
         ("kind: line, x: nats, y: ended, by: model", "figure 'f' does not say which decoder"),
-        ("kind: line, x: model, y: ended, by: decoder, points: task", "`points` are for figures of a metric or a cost against another"),
-        ("kind: line, x: model, y: ended, by: decoder, bins: 4", "`bins` are for a line whose x is one of reference.tokens"),
-        ("kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: [3, 2]", "`bins` must be a number of bins, or their upper edges"),
+        ("kind: line, x: model, y: ended, by: decoder, points: task", "only figures of a metric or a cost against another can have `points`"),
+        ("kind: line, x: model, y: ended, by: decoder, bins: 4", "a line can have `bins` only if its x is one of reference.tokens"),
+        ("kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: [3, 2]", "`bins` must be a number of bins, or the upper edges of bins"),
         ("kind: line, x: model, y: cost.train.second, by: decoder", "known costs of train stages are seconds"),
         ("kind: line, x: model, y: ended, by: decoder, width: wide", "'width'"),
         ("kind: line, x: model, y: ended, by: decoder, spread: sem", "'spread'"),

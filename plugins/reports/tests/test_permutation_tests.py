@@ -111,7 +111,7 @@ def test_the_footnote_names_the_test_and_how_many_exchanges_it_is_of(run, store)
     assert "paired test over examples and seeds" in before
     keep_permutations(run, grids(run), store)
     after = " ".join(footnotes(run, grids(run)[0]))
-    assert "paired permutation test, 1,000 permutations of examples; these trainings only" in after
+    assert "paired permutation test, 1,000 permutations of examples; these training runs only" in after
     assert "over examples and seeds" not in after
     models = {name: {**about, "updates": 0} for name, about in run.info["models"].items()}
     untrained = replace(run, info={**run.info, "models": models})

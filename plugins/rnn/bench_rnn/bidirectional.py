@@ -17,8 +17,8 @@ from bench_rnn.plugin import BidirectionalLMConfig
 class BidirectionalLM(nn.Module, Scorer):
     """Learns p(y_t | [f_t, g_t]), where f_t reads the tokens before y_t, and g_t reads y_{t-1} and all later tokens.
 
-    Scores by `leak` are computed as in training; they are not likelihoods, because g_t has read y_t. For `hidden`,
-    the encoder reads only the tokens before y_t, so g_t starts at y_{t-1}: exact, but every prefix must be encoded.
+    `leak` scores are computed as in training; they are not likelihoods, because g_t has read y_t. For `hidden`, the
+    encoder reads only the tokens before y_t, so g_t starts at y_{t-1}: exact, but every prefix must be encoded.
     Windows of a stream are independent.
     """
 

@@ -206,6 +206,6 @@ def stack_layers(units: Sequence[Units]) -> Units:
 
 
 def _layers_first(units: Units) -> Tensor | Units:
-    """Return a state in torch's layout; copied only if rows were selected since torch returned it."""
+    """Return a state in torch's layout; it is copied only if rows were selected since torch returned it."""
     transposed = tuple(unit.transpose(0, 1).contiguous() for unit in units)
     return transposed if len(transposed) > 1 else transposed[0]

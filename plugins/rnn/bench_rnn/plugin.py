@@ -27,11 +27,11 @@ class RNNLMConfig(ModelConfig):
     variant: Variant = "torch"  #: GRU only: reset gate after (`torch`) or before (`notes`) the recurrent matrix
     hidden: PositiveInt = 256  #: units per layer
     layers: PositiveInt = 2  #: number of stacked layers
-    embedding: PositiveInt | Literal["one-hot"] | None = None  #: size, by default `hidden`; or one-hot vectors
+    embedding: PositiveInt | Literal["one-hot"] | None = None  #: size (default: `hidden`), or `one-hot`
     dropout: float = Field(0.0, ge=0, lt=1)  #: rate on embeddings, between layers and on the top layer's states
     tied: bool = False  #: use one matrix for embedding and logits (Press and Wolf, 2017, arXiv:1608.05859)
     initial_scale: PositiveFloat | None = None  #: standard deviation of initial weights (biases: 0); default: torch's
-    bptt: BPTT = FullOutput()  #: how far gradients travel back in time
+    bptt: BPTT = FullOutput.model_construct()  #: how far gradients travel back in time
     bidirectional: bool = False  #: always rejected, with an error that explains why
 
     @field_validator("bidirectional")
@@ -39,8 +39,8 @@ class RNNLMConfig(ModelConfig):
     def _reads_left_to_right(cls, bidirectional: bool) -> bool:
         if bidirectional:
             raise ValueError(
-                f"{cls.name} predicts from left to right, and a bidirectional model has already read the tokens to "
-                "predict. Leave `bidirectional` out; rnn-seq2seq supports it in the encoder, and bidirectional-lm "
+                f"{cls.name} predicts from left to right, but a bidirectional model has already read the tokens to "
+                "predict. Remove `bidirectional`; rnn-seq2seq supports it in the encoder, and bidirectional-lm "
                 "shows how such a language model performs without its future context"
             )
         return bidirectional
@@ -108,7 +108,7 @@ class Seq2SeqConfig(ModelConfig):
 
 
 class BidirectionalLMConfig(ModelConfig):
-    """A language model that reads the tokens it predicts; its scores with and without them show the effect.
+    """A language model that reads the tokens it predicts; scores with and without them show the effect.
 
     It is not a Stepper, so decoders reject it.
     """

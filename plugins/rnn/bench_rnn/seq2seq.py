@@ -90,7 +90,7 @@ def _shared(embed: nn.Embedding, info: TaskInfo) -> nn.Embedding:
             (f"; token {n} is {left!r} and {right!r}" for n, (left, right) in enumerate(pairs) if left != right), ""
         )
         raise SuiteError(
-            "source and target can only share an embedding if they have the same vocabulary; theirs have "
+            "source and target can only share an embedding if they have the same vocabulary, but they have "
             f"{len(source):,} and {len(target):,} tokens{where}. Tokenize both together, or set `shared: false`."
         )
     return embed

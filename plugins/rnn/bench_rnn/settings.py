@@ -12,7 +12,7 @@ def _at_least(minimum: int) -> BeforeValidator:
 
     def check(value: Any) -> Any:
         if isinstance(value, int) and value < minimum:
-            raise ValueError(f"`tau` is a number of recurrent steps, at least {minimum}")
+            raise ValueError(f"`tau` must be a number of recurrent steps, at least {minimum}")
         return value
 
     return BeforeValidator(check)
@@ -20,7 +20,7 @@ def _at_least(minimum: int) -> BeforeValidator:
 
 def _probability(value: Any) -> Any:
     if isinstance(value, int | float) and not 0 < value <= 1:
-        raise ValueError("`pi` is a probability above 0, because gradients are divided by it, and at most 1")
+        raise ValueError("`pi` must be a probability above 0, because gradients are divided by it, and at most 1")
     return value
 
 

@@ -39,7 +39,7 @@ def test_decoders_refuse_it():
 
 
 def test_a_left_to_right_model_cannot_be_bidirectional():
-    with pytest.raises(ValidationError, match="rnn-lm predicts from left to right, and a bidirectional model has"):
+    with pytest.raises(ValidationError, match="rnn-lm predicts from left to right, but a bidirectional model has"):
         RNNLMConfig(bidirectional=True)
 
 

@@ -310,10 +310,10 @@ def test_what_is_drawn_comes_from_the_noise_of_training_row_by_row():
 @pytest.mark.parametrize(
     ("bptt", "message"),
     [
-        ({"kind": "randomized", "pi": 0}, r"`pi` is a probability above 0, .*input_value=0"),
-        ({"kind": "randomized", "pi": 1.5}, r"`pi` is a probability .* at most 1.*input_value=1.5"),
-        ({"kind": "truncated", "tau": -1}, r"`tau` is a number of recurrent steps, at least 0.*input_value=-1"),
-        ({"kind": "detach", "tau": 0}, r"`tau` is a number of recurrent steps, at least 1.*input_value=0"),
+        ({"kind": "randomized", "pi": 0}, r"`pi` must be a probability above 0, .*input_value=0"),
+        ({"kind": "randomized", "pi": 1.5}, r"`pi` must be a probability .* at most 1.*input_value=1.5"),
+        ({"kind": "truncated", "tau": -1}, r"`tau` must be a number of recurrent steps, at least 0.*input_value=-1"),
+        ({"kind": "detach", "tau": 0}, r"`tau` must be a number of recurrent steps, at least 1.*input_value=0"),
         ("truncated", "tau\n.*required"),
         ({"kind": "truncated", "tau": 2, "pi": 0.5}, "pi\n.*not permitted"),
         ("sometimes", "'full', 'truncated', 'detach', 'randomized'"),

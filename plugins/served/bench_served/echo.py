@@ -33,7 +33,7 @@ def score_of(choice: Mapping[str, Any], prompt: str, target: str, end: str = "")
                 "`prompt` with some text, such as `<s>{prompt}` if the server reads `<s>` as its first token"
             )
         if not isinstance(value, int | float) or isinstance(value, bool) or not value <= TOLERANCE:
-            raise ServerError(f"the log-probability of {brief(repr(token))} is given as {brief(repr(value))}")
+            raise ServerError(f"{brief(repr(token))} has the invalid log-probability {brief(repr(value))}")
     return TextScore(float(sum(log_probs[first:])), len(tokens) - first, bool(end))
 
 
@@ -46,13 +46,13 @@ def _token_lists(choice: Mapping[str, Any]) -> tuple[list[str], list[Any], list[
     tokens, log_probs, offsets = lists
     valid = isinstance(tokens, list) and isinstance(log_probs, list) and len(tokens) == len(log_probs)
     if not (valid and all(isinstance(token, str) for token in tokens)):
-        raise ServerError("the response does not list `tokens` and `token_logprobs`, strings and numbers")
+        raise ServerError("the response lacks matching lists `tokens` (strings) and `token_logprobs` (numbers)")
     usable = isinstance(offsets, list) and len(offsets) == len(tokens) and all(type(item) is int for item in offsets)
     return tokens, log_probs, offsets if usable else []
 
 
 def _check_text(choice: Mapping[str, Any], tokens: Sequence[str], text: str, end: str) -> None:
-    """Raise ServerError unless the server echoes the text that was sent, and reads `end` as one token."""
+    """Raise ServerError unless the server echoes the text that was sent, and reads `end` as a single token."""
     echoed = choice.get("text")
     if echoed not in (text, text + end):
         if isinstance(echoed, str) and echoed and echoed in text:
@@ -63,7 +63,7 @@ def _check_text(choice: Mapping[str, Any], tokens: Sequence[str], text: str, end
         raise ServerError(f"the server echoed {brief(repr(echoed))} instead of the text sent")
     if end and tokens[-1:] not in ([end], [""]):
         raise ServerError(
-            f"the server does not read `end` ({end!r}) as one token: the last token is {brief(repr(tokens[-1:]))}"
+            f"`end` ({end!r}) is not a single token of the server: the last token is {brief(repr(tokens[-1:]))}"
         )
 
 
@@ -78,7 +78,7 @@ def boundary(tokens: Sequence[str], offsets: Sequence[int], prompt: str, target:
         if any(_spells(spelled[place:], text) for text in targets):
             return place
     raise ServerError(
-        "no token of the server begins where the target does, so p(target | prompt) is unknown: "
+        "no server token begins at the start of the target, so p(target | prompt) is unknown: "
         f"{brief(repr(tokens))}. End the prompt without a space and begin the target with one, such as "
         '`prompt: "{prompt}:"` and `scored: " {target}"`'
     )

@@ -1,10 +1,8 @@
 """Settings of served models and of requests to them; does not import torch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -37,7 +35,7 @@ RESERVED_FIELDS = {
     "echo", "logprobs", "max_tokens", "messages", "model", "n", "prompt", "seed", "stop", "stream", "temperature",
     "top_k", "top_p",
 }  # fmt: skip
-REMOVABLE = {"logprobs", "max_tokens", "seed", "temperature"}  #: by null in `more`, which may also set `logprobs`
+REMOVABLE = {"logprobs", "max_tokens", "seed", "temperature"}  #: fields that `more: {FIELD: null}` removes
 
 
 class Served(TextGenerator):
@@ -99,7 +97,7 @@ class ServedConfig(ModelConfig):
         return template
 
     @model_validator(mode="after")
-    def _fits(self) -> ServedConfig:
+    def _fits(self) -> Self:
         if self.system is not None and self.api != "chat":
             raise ValueError("completions have no system message. Put it into `prompt`, or set `api: chat`")
         if self.scores and self.api != "completions":
@@ -146,12 +144,12 @@ class RequestConfig(DecoderConfig):
         return value
 
     @model_validator(mode="after")
-    def _fits(self) -> RequestConfig:
+    def _fits(self) -> Self:
         settable = {"logprobs", *(name for name in REMOVABLE if self.more.get(name) is None)}
         if reserved := sorted({*self.more} & RESERVED_FIELDS - settable):
             raise ValueError(f"`more` cannot set {', '.join(reserved)}, which other settings determine")
         if self.n > 1 and not self.temperature:
-            raise ValueError("at temperature 0 all samples are equal. Set `n: 1`, or a temperature")
+            raise ValueError("at temperature 0 all samples are equal. Set `n: 1`, or a `temperature` above 0")
         return self
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:

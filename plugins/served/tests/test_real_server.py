@@ -109,7 +109,7 @@ def test_scores_are_those_of_the_model_or_refused(tiny, url, tmp_path, place):
 def test_a_target_inside_a_token_is_refused_or_exact(tiny, url, tmp_path, prompt, target):
     wanted, model = known(tiny, prompt, target), served(url, scores=True)
     if wanted is None:
-        with pytest.raises(ServerError, match="no token of the server begins where the target does"):
+        with pytest.raises(ServerError, match="no server token begins at the start of the target"):
             model.score_texts([Prompt(0, prompt)], [target], generation(tmp_path))
     else:
         (one,) = model.score_texts([Prompt(0, prompt)], [target], generation(tmp_path))
@@ -117,7 +117,7 @@ def test_a_target_inside_a_token_is_refused_or_exact(tiny, url, tmp_path, prompt
 
 
 def test_where_a_prompt_ends_in_parts_of_a_character_nothing_is_guessed(url, tmp_path):
-    with pytest.raises(ServerError, match="no token of the server begins where the target does"):
+    with pytest.raises(ServerError, match="no server token begins at the start of the target"):
         served(url, scores=True).score_texts([Prompt(0, "😀")], [" là"], generation(tmp_path))
 
 

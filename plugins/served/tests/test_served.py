@@ -658,7 +658,7 @@ def test_a_target_is_scored_by_its_own_tokens(choice, prompt, target, wanted):
     ],
 )
 def test_lost_parts_of_characters_excuse_no_other_tokens(tokens):
-    with pytest.raises(replies.ServerError, match="no token of the server begins where the target does"):
+    with pytest.raises(replies.ServerError, match="no server token begins at the start of the target"):
         score_of(echoed(["<s>", *tokens], text="HELLO é"), "", "HELLO é")
 
 
@@ -667,7 +667,7 @@ def test_lost_parts_of_many_characters_are_followed_without_trying_all_ways():
     text = "日本" * 500
     lost = ["\ufffd"] * 1500
     assert score_of(echoed(["a", *lost], text=f"a{text}é"), "a", f"{text}é").tokens == 1500
-    with pytest.raises(replies.ServerError, match="no token of the server begins"):
+    with pytest.raises(replies.ServerError, match="no server token begins"):
         score_of(echoed(["a", *lost], text=f"a{text}b"), "a", f"{text}b")
 
 
@@ -676,27 +676,27 @@ def test_an_end_is_scored_where_it_is_one_token():
         choice = echoed(["a", " b", end], [None, -1, -2], "a b</s>")
         found = score_of(choice, "a", " b", "</s>")
         assert (found.log_prob, found.tokens, found.stop) == (-3, 2, True)
-    with pytest.raises(replies.ServerError, match=r"does not read `end` \(.*as one token"):
+    with pytest.raises(replies.ServerError, match=r"`end` \(.*is not a single token of the server"):
         score_of(echoed(["a", " b", "</", "s>"]), "a", " b", "</s>")
 
 
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (echoed(["ab", "c"]), "no token of the server begins where the target does"),
-        (echoed(["abc"], [-1]), "no token of the server begins"),
-        (echoed(["a", " bc"], text="abc"), "no token of the server begins"),
-        (echoed(["\ufffd", "\ufffd"], text="abc"), "no token of the server begins"),
+        (echoed(["ab", "c"]), "no server token begins at the start of the target"),
+        (echoed(["abc"], [-1]), "no server token begins"),
+        (echoed(["a", " bc"], text="abc"), "no server token begins"),
+        (echoed(["\ufffd", "\ufffd"], text="abc"), "no server token begins"),
         (echoed(["a", "bc", "d"]), "echoed 'abcd' instead of the text"),
         (echoed(["a", "x", "c"]), "instead of the text sent"),
-        (echoed(["a", "b"], text="abc"), "no token of the server begins"),
+        (echoed(["a", "b"], text="abc"), "no server token begins"),
         ({"text": "abc"}, "no log-probabilities"),
         ({"text": "abc", "logprobs": None}, "no log-probabilities"),
-        (echoed(["a", "b", "c"], [None, -1]), "does not list"),
-        (echoed(["a", 5, "c"], text="abc"), "does not list"),
-        (echoed(["a", "b", "c"], [None, 0.5, -1]), "the log-probability of 'b' is given as 0.5"),
-        (echoed(["a", "b", "c"], [None, "no", -1]), "is given as 'no'"),
-        (echoed(["a", "b", "c"], [None, float("nan"), -1]), "is given as nan"),
+        (echoed(["a", "b", "c"], [None, -1]), "lacks matching lists"),
+        (echoed(["a", 5, "c"], text="abc"), "lacks matching lists"),
+        (echoed(["a", "b", "c"], [None, 0.5, -1]), "'b' has the invalid log-probability 0.5"),
+        (echoed(["a", "b", "c"], [None, "no", -1]), "has the invalid log-probability 'no'"),
+        (echoed(["a", "b", "c"], [None, float("nan"), -1]), "has the invalid log-probability nan"),
         (echoed(["a", "b", "c"], [None, None, -1]), "no log-probability of 'b', because nothing precedes it"),
         (echoed(["a", "b", "c"], [None, -1, None]), "omits the log-probability of 'c' but not others"),
         (echoed(["b", "c"], text="bc"), "echoes 2 of the 3 characters .* exceeds the context length"),
@@ -714,13 +714,13 @@ def test_scores_that_are_not_exact_are_refused(choice, words):
 )
 def test_offsets_are_believed_only_where_the_token_before_fits(last, offsets):
     choice = echoed(["\ufffd", "\ufffd", last, " b"], text="é: b", text_offset=offsets)
-    with pytest.raises(replies.ServerError, match="no token of the server begins"):
+    with pytest.raises(replies.ServerError, match="no server token begins"):
         score_of(choice, "é:", " b")
 
 
 def test_a_token_across_the_boundary_is_found_by_offsets_too():
     choice = echoed(["\ufffd", "\ufffd: ", "b"], text="é: b", text_offset=[0, 1, 3])
-    with pytest.raises(replies.ServerError, match="no token of the server begins"):
+    with pytest.raises(replies.ServerError, match="no server token begins"):
         score_of(choice, "é:", " b")
 
 

@@ -14,7 +14,7 @@ class SlurmConfig(ExecutorConfig):
 
     name, target = "slurm", "bench_slurm.executor:Slurm"
 
-    cluster: Literal["slurm", "local", "debug"] = "slurm"  #: `local`: processes on this machine; `debug`: this one
+    cluster: Literal["slurm", "local", "debug"] = "slurm"  #: `local`: processes on this host; `debug`: this process
     partition: str | None = None  #: Slurm partition of the jobs
     gpu_partition: str | None = None  #: partition for stages on cuda; by default `partition`
     account: str | None = None  #: account that jobs are charged to

@@ -65,6 +65,6 @@ def check_separate(name: str, consecutive: bool) -> None:
     """Raise SuiteError if the targets of a task are windows of a stream."""
     if consecutive:
         raise SuiteError(
-            f"{name} is a model of separate short sequences, but the examples of this task are windows of a stream. "
+            f"{name} models separate short sequences, but the examples of this task are windows of a stream. "
             "Choose another task or model, or list the pair under `skip:`."
         )

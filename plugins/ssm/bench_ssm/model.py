@@ -132,7 +132,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
     def _values(self, ids: Tensor, states: Tensor, log_probs: Tensor, rng: Rng) -> list[Mapping[str, list[float]]]:
         """Return values of each row's first `positions` steps, by name, in bits.
 
-        These are I(w_t; zeta_t | h_{t-1}), its estimate by halves of the noise samples, and H[w_t | h_t].
+        These are I(w_t; zeta_t | h_{t-1}), its estimate from halves of the noise samples, and H[w_t | h_t].
         """
         draws, steps = self.config.information_draws, min(self.config.positions, self.config.steps)
         size = states.shape[2]

@@ -50,11 +50,11 @@ class DeepSSMConfig(ModelConfig):
 
     state: PositiveInt = 8  #: d, the dimension of a state
     generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or a composition such as 2xtril
-    inference: FlowName | None = None  #: F_q; by default F_g if `shared`, and diag otherwise
+    inference: FlowName | None = None  #: F_q; by default the same as F_g if `shared`, else diag
     shared: bool = False  #: use the same flow, with the same weights, as F_g and F_q
     inverse: bool | None = None  #: parametrize F_g by its inverse; by default only if F_g is diag or tril
     delta: Annotated[float, BeforeValidator(_check_delta)] = 0.1  #: minimum absolute value of diagonal entries
-    masks: tuple[int, ...] | None = None  #: coordinates kept by each layer of real-nvp; by default 2, ..., d - 1
+    masks: tuple[int, ...] | None = None  #: numbers of coordinates kept by real-nvp layers; default: 2, ..., d - 1
     fixed_side: bool = False  #: keep the first coordinates in every layer; default: alternate first and last
     samples: PositiveInt = 1  #: K, the number of proposals per step, of which one survives
     bidirectional: bool = False  #: infer each step from the whole target; by default from this step to its end
@@ -66,7 +66,7 @@ class DeepSSMConfig(ModelConfig):
     trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
     information_draws: NonNegativeInt = 20  #: noise samples per estimate of mutual information; 0 disables it
     positions: PositiveInt = 10  #: number of steps over which mutual information and entropy are averaged
-    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories for logging these values in training; 0: no logging
+    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories sampled to log information and entropy; 0: none
     log_every: PositiveInt = 10  #: number of updates between logged values of mutual information and entropy
 
     @model_validator(mode="after")
@@ -141,7 +141,7 @@ class CharGRUConfig(ModelConfig):
         return self
 
     def exempt(self) -> Mapping[str, str]:
-        why = "the likelihood `trajectories` is of another distribution than samples"
+        why = "the likelihood `trajectories` is not the distribution of samples"
         return {"samples_occur_as_often_as_their_score_says": why} if "trajectories" in self.likelihoods else {}
 
     def smooths_labels(self) -> bool:

@@ -75,7 +75,7 @@ def run_reader(reader: Any, inputs: Tensor, rows: Sequence[int]) -> Tensor:
 
 
 def _reverse(steps: Tensor, length: Tensor) -> Tensor:
-    """Return the position that step t reads when a target is read from its end; t itself in the padding."""
+    """Return the position that step t reads when a target is read from its end, or t if t is padding."""
     return torch.where(steps < length, length - 1 - steps, steps)
 
 

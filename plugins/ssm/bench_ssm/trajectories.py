@@ -105,7 +105,7 @@ def _trie(gold: Tensor, length: Tensor, none: int) -> Iterator[TrieLevel]:
 
 
 def _add(sums: list[Tensor], levels: list[TrieLevel], probs: Tensor) -> None:
-    """Add to each level's sums [E] the products over n trajectories, with probabilities `probs` [T + 1, V + 1, n]."""
+    """Add the products over n trajectories to each level's sums [E]; `probs` [T + 1, V + 1, n] are probabilities."""
     values = probs[-1, -1:]  # [1, n] ones, for the root
     for size, (total, level) in enumerate(zip(sums, levels, strict=True)):
         if size:

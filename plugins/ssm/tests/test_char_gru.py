@@ -139,5 +139,5 @@ def test_longer_words_are_refused_by_trajectories_alone():
 
 def test_windows_of_a_stream_are_refused():
     config = CharGRUConfig()
-    with pytest.raises(SuiteError, match="char-gru is a model of separate short sequences"):
+    with pytest.raises(SuiteError, match="char-gru models separate short sequences"):
         config.load()(config, TaskInfo(["</s>", "a"], consecutive=True))

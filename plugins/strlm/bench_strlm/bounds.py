@@ -1,12 +1,12 @@
 """Bounds on termination (Welleck et al., 2020, arXiv:2002.02492), valid in floating point.
 
-They are functions of numbers, not of models.
+The functions take numbers, not models.
 """
 
 from decimal import Decimal, localcontext
 from math import ceil, exp, expm1, floor, inf, log, log1p
 
-RESOLUTION = 2.0**-52  #: of random numbers with 52 bits; sampled probabilities are off by at most this
+RESOLUTION = 2.0**-52  #: resolution of 52-bit random numbers; sampled probabilities are off by at most this
 UNIT_ROUNDOFF = Decimal(2) ** -53  # largest relative error of an operation in float64
 NEVER = 2**63  # more steps than decoding ever takes
 

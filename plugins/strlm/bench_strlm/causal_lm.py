@@ -10,7 +10,7 @@ from bench_strlm.survival import SelfTerminating, SelfTerminatingLM
 
 
 class PrecomputedLogits(SelfTerminating):
-    """The head of a model whose states are the logits."""
+    """A head for models whose states are already logits."""
 
     def logits_of(self, states: Tensor) -> Tensor:
         return states

@@ -45,7 +45,7 @@ class Consistency(Probe):
         return Finding(statements=(self.statement(model, decoder, batches),))
 
     def statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
-        """Return what is proven about a model and a decoder."""
+        """Return the statement proven about a model and a decoder, or that nothing is proven."""
         statement = replace(self._statement(model, decoder, batches), metric=METRIC)
         return statement if statement.holds else replace(statement, bound="", promises=None)
 

@@ -54,7 +54,7 @@ class ConstructionConfig(ModelConfig):
 
 
 class ConsistencyConfig(ProbeConfig):
-    """Whether decoding provably ends, and within how many steps (Welleck et al., 2020, arXiv:2002.02492)."""
+    """Check whether decoding provably ends, and within how many steps (Welleck et al., 2020, arXiv:2002.02492)."""
 
     name, target = "consistency", "bench_strlm.consistency:Consistency"
     limits = {"limit": "max_tokens"}

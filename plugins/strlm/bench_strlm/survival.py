@@ -66,7 +66,7 @@ class SelfTerminating(Head[Survival]):
 
 
 class SelfTerminatingLM:
-    """A model whose p(EOS) follows Definition 4.3 with this epsilon."""
+    """A model whose p(EOS) follows Definition 4.3 with its `epsilon`."""
 
     epsilon: float
 

@@ -9,7 +9,6 @@ from pydantic import NonNegativeInt, PositiveInt
 from bench_core import Purpose, TaskConfig
 from bench_core.kit import name_by_convention
 from bench_text.corpora import restriction
-from bench_text.pretrained import tokenizer_digests
 from bench_text.settings import Tokenizer, Words
 
 
@@ -43,7 +42,7 @@ class SequenceTaskConfig(TaskConfig):
     sources declares their kind, such as `source = Source.TOKENS`. Files of a task are settings of type `Path`.
     """
 
-    tokenizer: Tokenizer = Words()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings
+    tokenizer: Tokenizer = Words.model_construct()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings
     shared: bool = False  #: whether sources and targets share a vocabulary
     longest: PositiveInt | None = None  #: maximum tokens of a source or target in training examples
     prefix: NonNegativeInt = 0  #: number of initial target tokens that are given as a prompt
@@ -57,4 +56,6 @@ class SequenceTaskConfig(TaskConfig):
 
         The core digests files that are settings. A task that reads other files overrides this to add their digests.
         """
+        from bench_text.pretrained import tokenizer_digests  # only when data are read
+
         return tokenizer_digests(self.tokenizer, data)

@@ -6,7 +6,7 @@ file; users may add folders of any other name.
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from bench_core import DataError, suggestion
 from bench_core.files import digest as digest
 
+BLOCK_BYTES = 2**16  # lines that are checked together
 SPLITS = ("train", "valid", "test")  #: the splits that every corpus has
 GITHUB = "https://raw.githubusercontent.com"
 
@@ -139,14 +140,14 @@ def present(name: str, data: Path) -> bool:
 
 
 def verify(name: str, data: Path) -> list[Path]:
-    """Return the files of a known corpus; raise DataError listing all that are missing or have another digest."""
+    """Return the files of a known corpus; raise DataError listing all that are missing or have a different digest."""
     entry = corpus(name)
     paths = locate(name, entry.files, data)
     wrong = [path.name for path in paths if entry.files[path.name].sha256 not in (None, digest(path))]
     if wrong:
         raise DataError(
             f"corpus {name!r} in {data / name} differs from the published corpus: {', '.join(wrong)} "
-            f"{'has' if len(wrong) == 1 else 'have'} another sha256. Remove these files. {entry.advice}"
+            f"{'has' if len(wrong) == 1 else 'have'} a different sha256. Remove these files. {entry.advice}"
         )
     return paths
 
@@ -192,25 +193,48 @@ def read_lines(path: Path) -> list[str]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """Yield the lines of `read_lines`, keeping only one line in memory."""
+    """Yield the lines of `read_lines`, keeping only a block of lines in memory."""
     is_empty = True
-    for line in whole_lines(path):
+    for block in _blocks(path):
         is_empty = False
-        yield line.removesuffix("\n")
+        yield from [line.removesuffix("\n") for line in block]
     if is_empty:
         yield ""
 
 
 def whole_lines(path: Path) -> Iterator[str]:
     """Yield the lines of `read_text`, including line feeds."""
-    offset = 0
+    for block in _blocks(path):
+        yield from block
+
+
+def _blocks(path: Path) -> Iterator[Sequence[str]]:
+    """Yield the lines of `whole_lines` in blocks, because checking them together is faster."""
+    number, offset = 1, 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, content in enumerate(file, 1):
-                yield _decode(path, content, number, offset)
-                offset += len(content)
+            while block := file.readlines(BLOCK_BYTES if offset else 1):
+                content = b"".join(block)
+                if offset and _is_plain(content):
+                    yield [line.decode() for line in block]
+                    number += len(block)
+                    offset += len(content)
+                    continue
+                for line in block:
+                    yield [_decode(path, line, number, offset)]
+                    number += 1
+                    offset += len(line)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
+
+
+def _is_plain(content: bytes) -> bool:
+    """Return whether content is valid text with LF line ends."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content and b"\r" not in content
 
 
 def _decode(path: Path, content: bytes, number: int, offset: int) -> str:

@@ -17,7 +17,7 @@ class Asked(NamedTuple):
 
 
 def cut(text: str, rest: str, kind: str) -> tuple[str | None, str | None]:
-    """Return the prompt before `rest` in a text split by a `kind` of tokenizer, and the white space between the two.
+    """Return the prompt before `rest` in a text that a `kind` tokenizer split, and the white space between the two.
 
     Both are None if the text does not end with `rest`, which happens if the tokenizer changes texts.
     """

@@ -49,7 +49,7 @@ def usual(vocabulary: Sequence[str]) -> Sequence[int]:
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
-    """Join token names of a `kind` of tokenizer, such as "word" or "bpe", to a text.
+    """Join the token names of a `kind` tokenizer, such as "word" or "bpe", to form a text.
 
     `unknown` replaces `<unk>` and `<cpad>`, which represent no text. EOS within a stream becomes a word.
     """

@@ -16,7 +16,7 @@ INSTALL = "Install it: python -m pip install sentencepiece"
 
 
 def of_codes(settings: Codes, train: Sequence[str], valid: Sequence[str], pad: bool) -> Encoder:
-    """Apply codes as subword-nmt does; the vocabulary has the pieces of both splits, most frequent first.
+    """Return an encoder that applies codes as subword-nmt does, with the pieces of both splits, most frequent first.
 
     With dropout, the vocabulary also has all pieces that skipped merges can produce.
     """

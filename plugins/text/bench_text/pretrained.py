@@ -119,7 +119,7 @@ class PretrainedTokenizer:
         return text.replace(self.vocabulary[self.unknown], unknown)
 
     def _encodings(self, lines: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Yield each line with the library's encoding of it."""
+        """Yield each line with its encoding by the library."""
         for start in range(0, len(lines), MAX_LINES):
             batch = lines[start : start + MAX_LINES]
             yield from zip(batch, self._tokenizer.encode_batch(batch, add_special_tokens=False), strict=True)

@@ -54,9 +54,9 @@ class SequenceTask(TokenizedTask):
     def examples(self, split: Split, data: Path) -> Iterable[tuple[Any, ...]]:
         """Yield (source, target), (source, target, references) or (source, target, references, weight) of a split.
 
-        A source is a text, the numbers of a VECTOR or GRID, or None without a source. `Example` is a tuple with
-        further fields. `data` is the data directory; the Config's `reads` must return the digests of all files that
-        are read from it and are not settings.
+        A source is a text, the numbers of a VECTOR, GRID or IMAGE, or None without a source. `Example` is a tuple
+        with further fields. `data` is the data directory; the Config's `reads` must return the digests of all files
+        that are read from it and are not settings.
         """
 
     @property
@@ -346,5 +346,5 @@ class SequenceTask(TokenizedTask):
                 text, separator = cut(example.target, rest, self.target_tokenizer.kind)
             elif is_spaced:
                 separator = ""
-            default = [rest] if Purpose.SCORE in example.purposes else []  # no reference without a target
+            default = [rest] if Purpose.SCORE in example.purposes else []  # without a target, there is no reference
             yield Asked(example.id or 0, [*example.references] or default, text, separator)

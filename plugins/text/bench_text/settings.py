@@ -1,7 +1,5 @@
 """The settings of tokenizers, and of corpora by name; does not import torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
@@ -79,7 +77,7 @@ def as_list(value: Any) -> Any:
 
 
 def both_sides(value: Any) -> Any:
-    """Use the same settings for source and target if they are not distinguished."""
+    """Use the same settings for source and target unless they are given separately."""
     if hasattr(value, "source") or (isinstance(value, dict) and {"source", "target"} & set(value)):
         return value
     return {"source": value, "target": value}

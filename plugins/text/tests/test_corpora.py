@@ -125,7 +125,7 @@ def test_fetch_says_that_an_address_leads_nowhere(toy, tmp_path):
 def test_fetch_leaves_a_users_own_file_alone_and_says_that_it_differs(toy, tmp_path):
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "a.txt").write_bytes(b"mine")
-    with pytest.raises(DataError, match=r"a\.txt has another sha256"):
+    with pytest.raises(DataError, match=r"a\.txt has a different sha256"):
         corpora.fetch("toy", tmp_path)
     assert (tmp_path / "toy" / "a.txt").read_bytes() == b"mine"
 
@@ -188,6 +188,23 @@ def test_what_is_not_utf8_text_is_refused_with_its_place(content, message, tmp_p
     with pytest.raises(DataError, match=message) as caught:
         corpora.read_text(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (b"na\xefve\n", r"0xef at offset 200002, in line 40001"),
+        (b"a\0b\n", "zero byte at offset 200001"),
+        (b"a\rb\n", r"a\.txt:40001: a carriage return"),
+    ],
+)
+def test_the_place_of_invalid_text_is_known_in_any_block_of_lines(wrong, message, tmp_path):
+    path: Path = tmp_path / "a.txt"
+    path.write_bytes(b"fine\n" * 40_000 + wrong + b"fine\n" * 40_000)
+    with pytest.raises(DataError, match=message):
+        corpora.read_text(path)
+    path.write_bytes(b"\xc3\xa4\r\nb\n" * 40_000)
+    assert corpora.read_lines(path) == ["ä", "b"] * 40_000
 
 
 def test_files_that_are_called_otherwise_where_they_come_from_are_fetched_from_there():

@@ -50,7 +50,7 @@ class WeightAverage:
 
     @contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:
-        """Replace the model's weights by the average inside the block."""
+        """Replace the model's weights with the average inside the block."""
         weights = _weights(model)
         originals = {name: weights[name].detach().clone() for name in self.mean}
         _copy(weights, self.mean)

@@ -25,7 +25,7 @@ MAX_MEMORY_SHARE = 0.7  #: share of the available memory that updates may use
 def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSpeed:
     """Return the speed of a training run on its device; each phase is measured for about `seconds`.
 
-    Batches that take longer or do not fit in memory are truncated; cost is assumed to be proportional to rows.
+    Batches that take too long or do not fit in memory are truncated; cost is assumed to be proportional to rows.
     Raises TrainingError if even the weights do not fit.
     """
     load, on_meta = os.getloadavg()[0], weights_on_meta(context, stage)

@@ -160,7 +160,7 @@ def _flat(value: Storable, tensors: dict[str, Tensor]) -> Any:
 
 
 def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Storable:
-    """Inverse of `_flat`; Rows must be classes of imported modules."""
+    """Return the data from which `_flat` made `flat`; Rows classes must be in imported modules."""
     inside: Callable[[Any], Storable] = lambda item: _built(item, tensors, device)  # noqa: E731
     kind, *content = flat
     if kind == "tensor":

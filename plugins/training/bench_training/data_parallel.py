@@ -14,7 +14,7 @@ from bench_training.checkpoint import from_bytes, to_bytes
 from bench_training.log import Average
 
 CPU = torch.device("cpu")
-COLLECTIVE_TIMEOUT = timedelta(days=7)  #: includes evaluations by process 0; the end of a process is noticed at once
+COLLECTIVE_TIMEOUT = timedelta(days=7)  #: spans evaluations by process 0; the end of a process is noticed at once
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DataParallel:
     data_group: Any = None  # the process group for plain data; None: the group for gradients
 
     def add_gradients(self, model: nn.Module, value: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Replace gradients by their sums over all processes; return the sums of `value` and `weight` [].
+        """Replace gradients with their sums over all processes; return the sums of `value` and `weight` [].
 
         Weights without a gradient in this process get the sum over the others; weights without a gradient in every
         process still have no gradient.
@@ -54,7 +54,7 @@ class DataParallel:
         return [bool(answer) for answer in self.numbers(answers)]
 
     def numbers(self, values: Sequence[float]) -> list[float]:
-        """Return the numbers of process 0; every process passes equally many `values`."""
+        """Return the numbers of process 0; every process must pass the same number of `values`."""
         if self.number == 1:
             return [*values]
         sent = torch.tensor([float(value) for value in values], dtype=torch.float64)

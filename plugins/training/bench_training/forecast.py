@@ -45,7 +45,7 @@ def speed_in_plan(stage: Stage, estimates: Any) -> TrainingSpeed | None:
 
 
 def is_calibrated(stage: Stage, costs: Costs, key: str) -> bool:
-    """Return whether a training stage has a calibration, in CPU seconds unless it runs on a GPU."""
+    """Return whether a training stage is calibrated (in CPU seconds, unless it runs on a GPU)."""
     speed = _speed(stage, costs, key)
     return speed is not None and (stage.settings["device"] == "cuda" or speed.cpu_rate is not None)
 
@@ -62,7 +62,7 @@ def predicted(stage: Stage, costs: Costs, key: str) -> tuple[float, int, float |
 
 
 def training_seconds(stage: Stage, speed: TrainingSpeed) -> float:
-    """Return the seconds of a whole training run, on the clock of its speed, unless patience ends it earlier."""
+    """Return the seconds (CPU or wall-clock, like its speed) of a training run that patience does not end early."""
     lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
     phases = zip(lengths, speed.updates, strict=True)
     return speed.setup + sum(phase.updates * each + phase.evaluations * speed.evaluation for phase, each in phases)
@@ -125,7 +125,7 @@ def _training(stage: Stage, number: int, estimates: Any, failures: Mapping[str, 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Format the rows of training stages for a terminal, without empty columns.
 
-    The CPU column is empty for training stages of which only the wall time is known.
+    The CPU column is empty for training stages whose CPU time is unknown.
     """
     table = [
         {
@@ -169,6 +169,6 @@ def remarks(rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterato
     unknown = sum(row["number"] for row in rows if row["seconds"] is None and not row["failure"])
     if unknown and not only_calibrated:
         yield (
-            f"No estimate for {count_of(unknown, 'training')}: nothing comparable has run on this device. "
+            f"No estimate for {count_of(unknown, 'training run')}: nothing comparable has run on this device. "
             "Use --calibrate to measure some updates of each model; this takes seconds."
         )

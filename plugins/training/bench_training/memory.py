@@ -83,7 +83,7 @@ _INDEXED = {torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch
 
 
 def _with_indices(func: Callable[..., Any], args: Any) -> Any:
-    """Replace masks in the arguments of an indexing operation by indices, which determine the shape of the result."""
+    """Replace masks in the arguments of an indexing operation with indices, which determine the result's shape."""
     if func not in _INDEXED:
         return args
     indices: list[Tensor | None] = []
@@ -125,7 +125,7 @@ def size_of(tensors: Iterable[Tensor]) -> int:
 
 
 def weights_and_optimizer(model: nn.Module, config: TrainingConfig) -> tuple[int, int]:
-    """Return the bytes of weights (including a copy of the best) and of optimizer state, on the meta device."""
+    """Return the bytes of weights (including a copy of the best weights) and optimizer state, on the meta device."""
     weights = size_of([*model.parameters(), *model.buffers()])
     all_optimizers = optimizers(model, config, torch.device("meta"))
     for optimizer in all_optimizers:

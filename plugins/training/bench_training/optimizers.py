@@ -23,8 +23,8 @@ def optimizers(
 ) -> list[torch.optim.Optimizer]:
     """Return an optimizer for weights with dense gradients and another for embeddings with sparse gradients.
 
-    The latter leaves rows outside the batch unchanged, including their momentum (lazy Adam). Each parameter group
-    stores its peak learning rate as `peak_lr`, and the initial values of scheduled settings as `given`. Raises
+    The second optimizer leaves rows outside the batch unchanged, including their momentum (lazy Adam). Each parameter
+    group stores its peak learning rate as `peak_lr`, and the initial values of scheduled settings as `given`. Raises
     SuiteError if the settings are invalid or need all rows of a sparse embedding.
     """
     default = which or config.optimizer
@@ -112,7 +112,7 @@ def _dense_optimizer(
 
 
 def _accepts(cls: type, name: str) -> bool:
-    """Return whether a constructor has a parameter; uses its code, as annotations read would become part of keys."""
+    """Return whether a constructor has a parameter; does not read annotations, which would become part of keys."""
     code = getattr(cls.__init__, "__code__", None)  # type: ignore[misc]
     return code is not None and name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 

@@ -26,7 +26,7 @@ class Precision:
         self.scaler = torch.amp.GradScaler(device.type) if name == "fp16" else None
 
     def forward(self) -> AbstractContextManager[Any]:
-        """Return a context that computes in this precision."""
+        """Return a context manager for computing in this precision."""
         return nullcontext() if self.dtype is None else torch.autocast(self.device.type, self.dtype)
 
     @contextmanager

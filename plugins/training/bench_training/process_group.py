@@ -74,7 +74,7 @@ def _start_process(context: StageContext, stage: Stage, rank: int, place: str) -
 
 
 def _gpu_environment(stage: Stage, rank: int) -> dict[str, str]:
-    """Return the environment variable that selects a GPU for a process; raise PluginError if there are too few."""
+    """Return the environment variable that selects a process's GPU; raise PluginError if there are too few GPUs."""
     if stage.settings["device"] != "cuda":
         return {}
     allowed = os.environ.get("BENCH_GPUS") or os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -91,7 +91,7 @@ def _gpu_environment(stage: Stage, rank: int) -> dict[str, str]:
 
 @contextmanager
 def _explain_failures(others: Sequence[tuple[Any, IO[bytes]]]) -> Iterator[None]:
-    """Replace a communication error by the output of the process that ended."""
+    """Replace a communication error with the output of the process that ended."""
     try:
         yield
     except BenchError:
@@ -103,5 +103,5 @@ def _explain_failures(others: Sequence[tuple[Any, IO[bytes]]]) -> Iterator[None]
                     output.seek(0)
                     text = output.read().decode(errors="replace")[-MAX_OUTPUT_CHARS:].strip()
                     reason = text or f"code {process.returncode}"
-                    raise PluginError(f"process {number} of the training ended: {reason}") from error
+                    raise PluginError(f"process {number} of the training run ended: {reason}") from error
         raise

@@ -75,7 +75,7 @@ class Resumable(ABC):
             state = checkpoints.last(self.model, self.device)
             if state is None or state["progress"]["step"] != step:
                 raise TrainingError(
-                    "the processes of this training found different checkpoints. Run the training again."
+                    "the processes of this training run found different checkpoints. Run the suite again."
                 )
         return state
 

@@ -1,10 +1,8 @@
 """The settings of `training:`, which, unlike the rest of a suite, are part of cache keys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from math import fsum
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -21,7 +19,7 @@ from pydantic import (
 from bench_core.suites.axes import Names
 from bench_core.suites.training import Select, Strict, TrainingBase
 
-#: Optimizers that update each weight independently, so that stacked copies are trained as if separately.
+#: Optimizers that update each weight independently, so that stacked copies train as they would separately.
 ELEMENTWISE = {
     "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop", "sgd",
 }  # fmt: skip
@@ -78,7 +76,7 @@ class Schedule(OpenSettings):
     """A learning rate schedule; additional keys are its arguments."""
 
     name: str = "constant"  #: constant, plateau, inverse-sqrt, linear, cosine, or a torch class such as `StepLR`
-    updates: PositiveInt | None = None  #: length in updates; the last schedule needs none
+    updates: PositiveInt | None = None  #: length in updates; the last schedule needs no length
     epochs: PositiveInt | None = None  #: length in epochs
     share: float | None = Field(None, gt=0, le=1)  #: share of all updates; in the first schedule, includes warm-up
     every: Literal["update", "epoch"] = "update"  #: how often a torch schedule steps
@@ -92,7 +90,7 @@ class Clip(Strict):
     value: PositiveFloat | None = None  #: maximum absolute value of every entry
 
     @model_validator(mode="after")
-    def _has_one_limit(self) -> Clip:
+    def _has_one_limit(self) -> Self:
         if sum(value is not None for _, value in self) != 1:
             raise ValueError("`clip` needs exactly one of `norm`, `each` and `value`, such as `clip: {value: 0.5}`")
         return self
@@ -131,7 +129,7 @@ AveragingSetting: TypeAlias = Annotated[
 class Phase(OpenSettings):
     """A training phase; additional keys are model settings that may differ between phases."""
 
-    updates: PositiveInt | None = None  #: length in updates; without `updates` and `epochs`, as in `training`
+    updates: PositiveInt | None = None  #: length in updates; by default, unless `epochs` is set, as in `training`
     epochs: PositiveInt | None = None  #: length in epochs; if both are set, the shorter length applies
     lr: PositiveFloat | None = None  #: peak learning rate; by default `lr` of `training`
     warmup: NonNegativeInt | None = None  #: updates of linear warm-up from the start of the phase
@@ -146,11 +144,11 @@ class Phase(OpenSettings):
 
 
 class TrainingConfig(TrainingBase):
-    """The training of a model."""
+    """The settings for training a model."""
 
     model_config = ConfigDict(extra="forbid")
 
-    optimizer: OptimizerSetting = Optimizer()  #: a name, or a mapping with settings
+    optimizer: OptimizerSetting = Optimizer.model_construct()  #: a name, or a mapping with settings
     lr: PositiveFloat = 1e-3  #: peak learning rate; see `schedule` and `warmup`
     groups: tuple[ParameterGroup, ...] = ()  #: weight groups with their own learning rates and settings
     schedule: ScheduleSetting = (Schedule(),)  #: after `warmup`: a name, a mapping with settings, or a sequence
@@ -159,7 +157,7 @@ class TrainingConfig(TrainingBase):
     epochs: PositiveInt | None = None  #: length in epochs; 10 if neither `epochs` nor `updates` is set
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; by default one evaluation per epoch
     patience: PositiveInt | None = None  #: early stopping: number of evaluations without improvement in `select`
-    stop: Stop | None = None  #: early stopping by another metric
+    stop: Stop | None = None  #: early stopping by a separate metric
     clip: ClipSetting | None = None  #: gradient clipping: a maximum global norm, or a mapping
     label_smoothing: float = Field(0.0, ge=0, lt=1)  #: probability mass of each target to spread over all tokens
     average: AveragingSetting | None = None  #: weight averaging: a kind, or a mapping
@@ -195,7 +193,7 @@ class TrainingConfig(TrainingBase):
         yield from ((f"{kind} {name}", name) for kind, name in names if ":" in name)
 
     @model_validator(mode="after")
-    def _can_be_vmapped(self) -> TrainingConfig:
+    def _can_be_vmapped(self) -> Self:
         plateau = any(schedule.name == "plateau" for _, several, _ in self.schedules for schedule in several)
         others = [optimizer.name for _, optimizer in self.optimizers if optimizer.name.lower() not in ELEMENTWISE]
         unsupported = {
@@ -217,26 +215,26 @@ class TrainingConfig(TrainingBase):
         return self
 
     @model_validator(mode="after")
-    def _has_warmup(self) -> TrainingConfig:
+    def _has_warmup(self) -> Self:
         for _, several, warmup in self.schedules:
             if several[0].name == "inverse-sqrt" and not warmup:
                 raise ValueError("schedule inverse-sqrt needs `warmup`, such as `warmup: 4000`")
         return self
 
     @model_validator(mode="after")
-    def _has_lengths(self) -> TrainingConfig:
+    def _has_lengths(self) -> Self:
         for _, several, _ in self.schedules:
             if any(each.updates is None and each.epochs is None and each.share is None for each in several[:-1]):
                 raise ValueError("every schedule except the last needs a length: `updates`, `epochs` or `share`")
             if (shares := fsum(each.share or 0 for each in several)) > 1 + 1e-9:
                 raise ValueError(
                     f"the shares of a schedule sequence sum to {shares:g}, but may sum to at most 1. "
-                    "Reduce them, or remove that of the last schedule"
+                    "Reduce them, or remove the last `share`"
                 )
         return self
 
     @model_validator(mode="after")
-    def _evaluates(self) -> TrainingConfig:
+    def _evaluates(self) -> Self:
         if self.mode == "evaluate" and (self.updates or self.epochs or self.phases):
             raise ValueError("`mode: evaluate` does not train; remove `updates`, `epochs` and `phases`")
         return self

@@ -28,7 +28,7 @@ class TrainingMemory(BaseModel):
 
 
 class TrainingSpeed(Cost):
-    """The duration of the parts of a training run in CPU seconds; wall-clock seconds on a GPU and in files of 0.2."""
+    """The duration of the parts of a training run in CPU seconds; wall-clock seconds on a GPU and in version 0.2."""
 
     setup: NonNegativeFloat  #: loading the task and building the model
     updates: tuple[NonNegativeFloat, ...]  #: one update in each phase; 0 in phases without updates

@@ -51,7 +51,7 @@ def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 def vmapped(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Train several vmapped seeds; write the same files for each seed as separate training, or why it failed."""
+    """Train several vmapped seeds; write for each seed the files of a separate training run, or why it failed."""
     setup, seeds = TrainingSetup(context, stage), stage.settings["vmapped"]
     rngs = [Rng(seed).fork("train") for seed in seeds]
     with setup.own_generators():
@@ -116,7 +116,7 @@ class TrainingSetup:
         )
 
     def own_generators(self) -> AbstractContextManager[None]:
-        """Return a context that restores torch's random number generators."""
+        """Return a context manager that restores torch's random number generators."""
         return own_generators(self.device)
 
     def model(self, rng: Rng) -> Any:

@@ -26,7 +26,7 @@ from bench_training.trainer import Trainer
 from bench_training.training_length import phases_of
 from bench_training.vmapped import JointTrainer, Stack, stacked
 
-LR_FACTOR = 1e-3  #: for learning rates, so that weights stay near their initial values and nothing diverges
+LR_FACTOR = 1e-3  #: factor of learning rates that keeps weights near their initial values, so nothing diverges
 MIN_UPDATES, MAX_UPDATES = 3, 200  #: limits for the number of timed updates
 PHASE = frozenset(Phase.model_fields)  #: keys of a phase that are not model settings
 

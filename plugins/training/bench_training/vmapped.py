@@ -34,7 +34,7 @@ Weights: TypeAlias = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class StackedRngs(Rng):
-    """Random numbers of several copies inside `torch.func.vmap`, each with its own key; `key` is the first."""
+    """The generators of several copies inside `torch.func.vmap`, each with its own key; `key` is the first key."""
 
     keys: tuple[int, ...]
     copy: Tensor  # [], index of the current copy; [S] under vmap
@@ -143,7 +143,7 @@ class Stack(nn.Module):
 
     @torch.no_grad()
     def at(self, number: int) -> Any:
-        """Return a copy with its current weights."""
+        """Return copy `number` of the model, with its current weights."""
         copy = self.copies[number]
         state = {**dict(copy.named_parameters()), **dict(copy.named_buffers())}
         for name, tensor in self._named_tensors():
@@ -231,7 +231,7 @@ class JointTrainer(Trainer):
         """Raise TrainingError if all copies have failed."""
         copies = self.progress.copies
         if all(copy.failure for copy in copies):
-            raise TrainingError(f"all {len(copies)} seeds failed, the first one at {copies[0].failure}")
+            raise TrainingError(f"all {len(copies)} seeds failed, the first at {copies[0].failure}")
 
     def _step(self) -> None:
         failed = [number for number, copy in enumerate(self.progress.copies) if copy.failure]

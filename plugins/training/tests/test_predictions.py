@@ -507,7 +507,7 @@ def invoke(tmp_path, *words):
 def test_a_plan_says_what_is_not_known_and_what_to_do(suite_file, tmp_path):
     suite_file()
     stdout = invoke(tmp_path).stdout
-    assert "No estimate for 4 trainings" in stdout
+    assert "No estimate for 4 training runs" in stdout
     assert "--calibrate" in stdout
     assert {row["seconds"] for row in json.loads(invoke(tmp_path, "--json").stdout)["trainings"]} == {None}
 
@@ -544,7 +544,7 @@ def test_a_plan_has_cpu_and_wall_time_and_says_how_busy_the_machine_was(suite_fi
     row = next(line for line in stdout.splitlines() if line.startswith("words x two"))
     assert row.endswith("1 min 30 s  3 min 00 s  12 min 00 s")
     assert (
-        "Wall time is CPU time / 0.25: trainings with 1 thread got 0.25 CPU seconds per second when they were "
+        "Wall time is CPU time / 0.25: training runs with 1 thread got 0.25 CPU seconds per second when they were "
         f"calibrated, at a load of 5.0 to 7.2 on {os.cpu_count()} cores (idle: up to 1 per thread)."
     ) in stdout
     row = next(row for row in json.loads(invoke(tmp_path, "--json").stdout)["stages"] if row["stage"] == "train")

@@ -163,7 +163,7 @@ def test_the_death_of_one_process_is_told_and_takes_the_other_down(write, tmp_pa
     found = run(path, tmp_path / "run", workers=1, checkpoint_every=0.0)
     thread.join()
     (reason,) = {cell.reason for cell in found.cells}
-    assert "process 1 of the training ended: code -9" in reason
+    assert "process 1 of the training run ended: code -9" in reason
 
 
 def test_shares_are_the_rows_of_a_batch():

@@ -137,7 +137,7 @@ def test_a_copy_that_cannot_be_judged_fails_and_the_others_end_as_they_would(dou
     assert [copy.failure for copy in copies] == [None, "no distribution", None]
     assert same(found[0], weights[0])
     assert same(found[2], weights[2])
-    with pytest.raises(TrainingError, match="all 3 seeds failed, the first one at no distribution"):
+    with pytest.raises(TrainingError, match="all 3 seeds failed, the first at no distribution"):
         ended(joint(TrainingConfig.model_validate(CONFIGS["plain"]), selections=[selections[1]] * 3))
 
 
@@ -274,7 +274,7 @@ def test_the_weights_of_a_copy_do_not_change_once_it_has_failed():
 
 
 def test_a_training_of_which_no_copy_is_left_fails():
-    with pytest.raises(TrainingError, match=r"all 2 seeds failed, the first one at step 3: the loss is nan"):
+    with pytest.raises(TrainingError, match=r"all 2 seeds failed, the first at step 3: the loss is nan"):
         joint(TrainingConfig(updates=9), [net(0, fuse=2), net(1, fuse=5)], RNGS[:2]).run()
 
 

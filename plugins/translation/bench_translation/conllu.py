@@ -90,7 +90,7 @@ def _sentence(path: Path, rows: Sequence[tuple[int, list[str]]]) -> ParsedSenten
 def _head(path: Path, number: int, word: int, head: str, words: int) -> int:
     if not re.fullmatch(r"\d+", head) or int(head) > words or int(head) == word + 1:
         raise DataError(
-            f"{path}:{number}: the head {head!r} is not another word: use a number from 1 to {words}, or 0 for roots."
+            f"{path}:{number}: invalid head {head!r}: use the number of another word, 1 to {words}, or 0 for roots."
         )
     return int(head) - 1 if int(head) else word
 
@@ -100,8 +100,8 @@ def align(
 ) -> list[list[int]]:
     """Return the heads of the words of each line; each line consists of one or more consecutive sentences.
 
-    Lines without words have no sentence. Raises DataError with file and line if a sentence has a different word, or
-    naming `ends`, the source of the trees, if sentences are missing.
+    Lines without words have no sentence. Raises DataError, with file and line, if a word differs from the line's, and
+    DataError naming `ends`, the source of the trees, if sentences are missing.
     """
     sentences, all_heads = iter(trees), []
     for number, line in enumerate(lines, 1):

@@ -88,7 +88,7 @@ def splits(corpus: Corpus) -> Sequence[Split]:
 
 
 def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
-    """Return a corpus; raise DataError if files are missing; `read` raises it if they are not parallel UTF-8."""
+    """Return a corpus; raise DataError if files are missing. Its `read` raises it if they are not parallel UTF-8."""
     if isinstance(corpus, Invented):
         return _generate(corpus, pair)
     paths = files(corpus, pair, data)
@@ -100,7 +100,7 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
             if source_lines != target_lines:
                 raise DataError(
                     f"{source_file} has {source_lines:,} lines, but {target_file} has {target_lines:,}: line n of "
-                    "one file must translate line n of the other. Only line feeds end lines. Correct the files."
+                    "one file must translate line n of the other. Only line feeds separate lines. Correct the files."
                 )
         share = share_of(corpus, split)
         if share is None:
@@ -167,7 +167,7 @@ def further_files(corpus: NamedParallelCorpus | ParallelFiles, split: Split, dat
     """Return the files of further translations; raise DataError that names missing and empty files."""
     pair = corpus.own.get(split)
     paths = [data / path for path in pair.references] if pair else []
-    corpora.check_files(paths, f"Correct `references:` of {split} of the corpus.")
+    corpora.check_files(paths, f"Correct `references:` under `{split}:` of the corpus.")
     return paths
 
 
@@ -186,9 +186,9 @@ def _check_training(name: str, layout: ParallelLayout, pair: tuple[str, str], da
     missing = [file for file in wanted if not (data / name / file).is_file()]
     if missing and layout.train_from:
         raise DataError(
-            f"corpus {name!r} has no part to train on in {data / name}: {', '.join(missing)} "
+            f"corpus {name!r} has no training files in {data / name}: {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing; only valid and test can be fetched. To train, put "
-            f"them there ({layout.train_from}), or set `train:` of the corpus to your own files."
+            f"them there ({layout.train_from}), or set the corpus's `train:` to your own files."
         )
 
 
@@ -209,14 +209,14 @@ def _lines(paths: Sequence[Path]) -> CorpusLines:
 
 
 def _name(corpus: NamedParallelCorpus | ParallelFiles, paths: Mapping[Split, Sides]) -> str:
-    """Return the name in reports; a user's files are identified by the first file's name and digest."""
+    """Return the corpus name for reports; a user's files are identified by the first file's name and digest."""
     labels = [f"{split} {paths[split][0][0].name} {corpora.digest(paths[split][0][0])[:8]}" for split in corpus.own]
     name = corpus.name if isinstance(corpus, NamedParallelCorpus) else "own files"
     return f"{name} ({', '.join(labels)})" if labels else name
 
 
 def _labels(corpus: NamedParallelCorpus | ParallelFiles, paths: Mapping[Split, Sides]) -> dict[Split, str]:
-    """Return labels of splits, if some are a user's files: the corpus name, or the first file with its digest."""
+    """Return a label per split if some are a user's files: the corpus name, or the first file with its digest."""
     if not corpus.own:
         return {}
     return {

@@ -62,8 +62,8 @@ def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides
             _check_pair(config, pair)
     if split == "train" and fits < MIN_TRAINING_PAIRS:
         raise DataError(
-            f"{fits} of {number:,} pairs of train are left to train on: the others are empty, or too long for "
-            "`longest` or `source_limit`. Increase them, or choose a larger corpus."
+            f"only {fits} of {number:,} training pairs can be used: the others are empty, or too long for "
+            "`longest` or `source_limit`. Increase these limits, or choose a larger corpus."
         )
     if any(sum(1 for _ in corpora.lines(path)) != total.total() for path in further):
         _refuse(config, inspection.data, split)
@@ -114,7 +114,7 @@ def _check_pair(config: TranslationConfig, pair: LinePair) -> None:
     """Raise DataError for a blank line in an evaluation split, or a source over its limit."""
     for text, place in zip(pair.texts, pair.places, strict=True):
         if not text.strip():
-            raise DataError(f"{place} is empty. Each pair to decode needs both sides. Correct the files.")
+            raise DataError(f"{place} is empty. Pairs that are decoded need both sides. Correct the files.")
     limit = config.source_limit
     if limit is not None and config.over_limit == "error":
         words = len(LanguageSide.of(config)[0].tokenize([pair.texts[0]])[0].split())

@@ -29,7 +29,7 @@ class LanguageSide:
 
     @classmethod
     def of(cls, config: TranslationConfig) -> tuple[LanguageSide, LanguageSide]:
-        """Return source and target; by default, Moses processes untokenized text, except for character tokens."""
+        """Return both sides of a task; by default, Moses processes untokenized text, except for character tokens."""
         kinds = config.tokenizer.source.kind, config.tokenizer.target.kind
         source, target = (cls._of_language(config, *side) for side in zip(config.languages, kinds, strict=True))
         return source, target

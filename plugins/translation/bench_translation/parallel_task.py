@@ -85,8 +85,8 @@ class ParallelTask(SequenceTask):
             reasons = [f"{left_out[f'left_out_{why}']:,} are too {why}" for why in self.unsuitable(encoded)]
             settings = " or ".join(f"`{name}`" for name in self.limits)
             raise DataError(
-                f"{usable.sum()} pairs of {self.corpus.name} are left to train on, of {encoded.trains.sum():,} that "
-                f"are not empty; {' and '.join(reasons)}. Change {settings}, or choose a larger corpus."
+                f"only {usable.sum()} of {encoded.trains.sum():,} nonempty training pairs of {self.corpus.name} can "
+                f"be used; {' and '.join(reasons)}. Change {settings}, or choose a larger corpus."
             )
         return encoded.take(np.flatnonzero(usable)), left_out
 
@@ -108,8 +108,8 @@ def _check_full(split: Split, pairs: Sequence[tuple[str, str]], sides: tuple[Cor
     empty = [number for number, pair in enumerate(pairs) if not all(pair)]
     if empty:
         where = [lines.place(empty[0]) for lines, line in zip(sides, pairs[empty[0]], strict=True) if not line]
-        others = f"; so are {len(empty) - 1:,} other pairs" if len(empty) > 1 else ""
+        others = f"; other incomplete pairs: {len(empty) - 1:,}" if len(empty) > 1 else ""
         raise DataError(
-            f"empty: {' and '.join(where)}{others}. Every pair of {split} is used: fill the line, or remove it from "
-            "both files."
+            f"empty: {' and '.join(where)}{others}. Every pair of {split} is used: fill such lines, or remove "
+            "them from both files."
         )

@@ -20,7 +20,7 @@ Heads: TypeAlias = Callable[[Split, Sequence[str], Sequence[int]], list[list[int
 
 @dataclass(frozen=True)
 class Parser:
-    """A source of heads, and its description in reports."""
+    """A dependency parser, as a function that returns heads, and its description in reports."""
 
     heads: Heads
     about: Mapping[str, Any]  # name, and percentage of correct heads, if known
@@ -58,13 +58,13 @@ def parser(settings: Parse, to_lower: Callable[[str], str], data: Path) -> Parse
 
 
 def pipeline_folder(name: str, data: Path) -> Path:
-    """Return the folder of a spaCy pipeline; raise DataError that explains how to obtain one."""
+    """Return the folder of a spaCy pipeline; raise DataError, with ways to obtain a pipeline, if it is missing."""
     if (data / name / "config.cfg").is_file():
         return data / name
     spec = find_spec(name) if str(name).isidentifier() else None
     if spec and spec.submodule_search_locations:
         return Path(spec.submodule_search_locations[0])
-    raise DataError(f"no spaCy pipeline {name!r} is installed, or in the folder {data / name}. {WAYS}.")
+    raise DataError(f"no spaCy pipeline {name!r} is installed or found in {data / name}. {WAYS}.")
 
 
 def _aligned_trees(trees: Mapping[Split, Sequence[Path]], to_lower: Callable[[str], str]) -> Heads:
@@ -92,7 +92,7 @@ def _treebank(settings: Treebank, data: Path) -> dict[str, list[Path]]:
     missing = [f"*-{part}.conllu" for part, paths in paths_of.items() if not paths]
     if missing:
         raise DataError(
-            f"there is no {' and no '.join(missing)} in {folder} to learn a parser from. Put the files of a treebank "
+            f"training a parser needs {' and '.join(missing)} in {folder}. Put the files of a treebank "
             "of https://universaldependencies.org there, such as UD_English-EWT, or correct `parse:`."
         )
     corpora.check_files((path for paths in paths_of.values() for path in paths), ADVICE)

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, model_validator
 from bench_core import UNSPACED, ModelConfig, PathOrName, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_text.api import CorpusTaskConfig, Words
-from bench_translation import corpus, parsing, tags
+from bench_translation import corpus
 from bench_translation.layouts import LAYOUTS
 from bench_translation.settings import Both, Corpus, Invented, NamedParallelCorpus, ParallelFiles, Parse, Tokenizers
 
@@ -32,9 +32,13 @@ class TranslationConfig(CorpusTaskConfig):
         "tags=ud-english-ewt: silveira2014",
     ]
 
-    corpus: Corpus = Invented(name="invented")  #: parallel corpus: a name, a name with settings, or files
-    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; default: by corpus
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: one, or one for each side: word, char, bpe
+    corpus: Corpus = Invented.model_construct(
+        name="invented"
+    )  #: parallel corpus: a name, a name with settings, or files
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # languages, such as de-en; default: by corpus
+    tokenizer: Tokenizers = Both.model_construct(
+        source=Words.model_construct(), target=Words.model_construct()
+    )  #: word, char or bpe, for both sides or each
     shared: bool = False  # one vocabulary, learned from both languages
     moses: bool | None = None  # whether to tokenize and detokenize with Moses; the default depends on the corpus
     normalize: bool | None = None  # whether to apply Moses' punctuation normalization first; default: as `moses`
@@ -51,20 +55,20 @@ class TranslationConfig(CorpusTaskConfig):
     def _check(self) -> Self:
         self._check_pair()
         if self.shared and self.tokenizer.source != self.tokenizer.target:
-            raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
+            raise ValueError("`shared: true` needs the same tokenizer for source and target. Change one of them")
         if self.over_limit == "truncate" and self.source_limit is None:
-            raise ValueError("`over_limit: truncate` needs a `source_limit`")
+            raise ValueError("`over_limit: truncate` needs a `source_limit`. Set it")
         for language, tokens in zip(self.languages, (self.tokenizer.source, self.tokenizer.target), strict=True):
             if language in UNSPACED and tokens.kind == "word" and not self.tokenized:
                 raise ValueError(
                     f"words of {language!r} are not separated by spaces in this corpus: give this side another "
                     "tokenizer, such as {source: char, target: {kind: bpe, vocab_size: 8000}}"
                 )
-        use = "to `parse`" if self.parse else "for `tags`" if self.tags else ""
+        use = "`parse`" if self.parse else "`tags`" if self.tags else ""
         if use and self.languages[1] in UNSPACED and not self.tokenized:
             raise ValueError(
-                f"words of {self.languages[1]!r} are not separated by spaces in this corpus, so there are none {use}"
-                ": leave it out, or use a tokenized corpus"
+                f"{use} needs words, but words of {self.languages[1]!r} are not separated by spaces in this corpus"
+                f": remove {use}, or use a tokenized corpus"
             )
         return self
 
@@ -109,22 +113,24 @@ class TranslationConfig(CorpusTaskConfig):
         return super().at(split).model_copy(update=dict.fromkeys(unread))
 
     def _is_alike_in_all_languages(self) -> bool:
-        """Return whether the languages have no effect: the user's own files, no language-specific processing."""
+        """Return whether the languages have no effect: own files without language-specific processing."""
         moses = [flag for side in ("source", "target") for flag in self.moses_of(getattr(self.tokenizer, side).kind)]
         return isinstance(self.corpus, ParallelFiles) and not (self.lowercase or self.parse or any(moses))
 
     def moses_of(self, kind: str) -> tuple[bool, bool]:
-        """Return whether Moses tokenizes, and whether it normalizes, by tokenizer kind, in languages with spaces."""
+        """Return whether Moses tokenizes, and whether it normalizes, by kind of tokens, in languages with spaces."""
         usual = kind != "char" and not self.tokenized
         moses = usual if self.moses is None else self.moses
         return moses, moses if self.normalize is None else self.normalize
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return all purposes for the splits of the corpus."""
+        """Return all purposes for splits of the corpus, none for other splits."""
         return set(Purpose) if split in corpus.splits(self.corpus) else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file; a generated corpus has no files, but its parser may."""
+        from bench_translation import parsing, tags  # only when data are read
+
         return digests_of(
             lambda: corpus.reads(self.corpus, self.languages, data),
             lambda: parsing.reads(self.parse, data) if self.parse else {},

@@ -10,7 +10,7 @@ from bench_text.api import CorpusSplits, LearnedTokenizer, OwnSplits, Paths, Tes
 
 #: How to obtain a spaCy pipeline.
 WAYS = (
-    "Install one, such as with `python -m spacy download en_core_web_sm`, or train a parser: "
+    "Install one, for example with `python -m spacy download en_core_web_sm`, or train a parser: "
     "{kind: train, treebank: ud-english-ewt}"
 )
 
@@ -19,13 +19,13 @@ class FilePair(Settings):
     """Parallel files: line n of the target translates line n of the source; several files are concatenated."""
 
     source: Paths  #: sentences to translate
-    target: Paths  #: their translations
+    target: Paths  #: translations of `source`
     references: list[Path] = []  #: one file per further translation, used as additional references
 
     @model_validator(mode="after")
     def _check_number(self) -> Self:
         if len(self.source) != len(self.target):
-            raise ValueError(f"`source` has {len(self.source)} files, and `target` must have as many")
+            raise ValueError(f"`source` ({len(self.source)}) and `target` ({len(self.target)}) must be equally long")
         return self
 
 
@@ -63,7 +63,7 @@ class NamedParallelCorpus(OwnPairs):
 
 
 class ParallelFiles(OwnPairs):
-    """Your own files."""
+    """A parallel corpus in your own files."""
 
     train: FilePair | None = None  #: training pairs
     valid: FilePair | None = None  #: pairs for choosing weights and settings

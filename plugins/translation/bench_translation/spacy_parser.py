@@ -31,7 +31,7 @@ def load(name: str, folder: Path) -> tuple[Language, dict[str, Any]]:
     except (OSError, ValueError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         raise DataError(
-            f"spaCy cannot load the pipeline {name!r} from {folder}: {reason} Install it again, or name another."
+            f"spaCy cannot load the pipeline {name!r} from {folder}: {reason} Install it again, or choose another."
         ) from error
     meta = pipeline.meta
     uas = meta.get("performance", {}).get("dep_uas")

@@ -19,15 +19,13 @@ CODE = re.compile(r"([a-z]{2,3})_.*-ud-")  # language code in file names of Univ
 
 
 def files(treebank: str, data: Path) -> list[Path]:
-    """Return the files of a treebank, a folder with `*-train.conllu` or a file; raise DataError without files."""
+    """Return the files of a treebank, a folder with `*-train.conllu` or a file; raise DataError if there are none."""
     place = data / treebank
     paths = [place] if place.is_file() else sorted(place.glob("*-train.conllu"))
     wrong = [str(path) for path in paths if not path.stat().st_size]
     if not paths or wrong:
         what = (
-            f"empty: {', '.join(wrong)}"
-            if wrong
-            else f"there is no *-train.conllu in {place}, which is not a file either"
+            f"empty: {', '.join(wrong)}" if wrong else f"{place} is neither a file nor a folder with *-train.conllu"
         )
         raise DataError(
             f"{what}. Parts of speech need a treebank: put its files there, such as UD_English-EWT, or "
@@ -52,8 +50,8 @@ def tags(treebank: str, data: Path, language: str, to_lower: Callable[[str], str
         code = CODE.match(path.name)
         if code and code[1] != language:
             raise DataError(
-                f"{path} is in {code[1]!r}, by its name, but targets are in {language!r}. Correct `tags:`, or leave "
-                "it out for this pair."
+                f"{path} is in {code[1]!r}, according to its name, but targets are in {language!r}. Correct or "
+                "remove `tags:`."
             )
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in conllu.sentences(paths):

@@ -53,7 +53,7 @@ class Translation(ParallelTask):
         return " ".join(line.split())
 
     def text(self, tokens: list[int]) -> str:
-        """Join tokens to plain text, like the raw lines of the corpus."""
+        """Join tokens into plain text, like the raw lines of the corpus."""
         return self.sides[1].text([self.vocabulary[token] for token in tokens])
 
     def unsuitable(self, encoded: EncodedExamples) -> Mapping[str, Numbers]:
@@ -84,14 +84,14 @@ class Translation(ParallelTask):
     def _apply_limit(
         self, rows: EncodedExamples, place_name: Callable[[int], str]
     ) -> tuple[EncodedExamples, dict[str, int]]:
-        """Truncate sources over the limit if `over_limit` says so; otherwise raise DataError naming the first."""
+        """Truncate sources over the limit if `over_limit: truncate`; otherwise raise DataError naming the first."""
         assert isinstance(rows.source, Ragged)
         limit, lengths = self.config.source_limit, rows.source.lengths
         over = np.flatnonzero(lengths > (limit or np.inf))
         if limit is None or not len(over):
             return rows, {"truncated": 0} if limit else {}
         if self.config.over_limit == "error":
-            place, others = int(over[0]), f"; so do {len(over) - 1:,} other lines" if len(over) > 1 else ""
+            place, others = int(over[0]), f"; {len(over) - 1:,} other lines also exceed it" if len(over) > 1 else ""
             raise DataError(
                 f"{place_name(place)} has {lengths[place]} tokens, more than the `source_limit` of {limit}{others}. "
                 "Increase the limit, or set `over_limit: truncate`."

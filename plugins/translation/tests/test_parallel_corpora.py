@@ -153,7 +153,7 @@ def test_a_missing_training_part_is_told_with_its_files_and_their_home(tmp_path,
     ]
     for path in missing:
         path.unlink()
-    with pytest.raises(DataError, match=r"no part to train on.*https://.*`train:`") as error:
+    with pytest.raises(DataError, match=r"no training files in.*https://.*`train:`") as error:
         TranslationConfig.model_validate({"corpus": name, "tokenizer": "char"}).reads(tmp_path)
     assert all(path.name in str(error.value) for path in missing)
 
@@ -233,7 +233,7 @@ def test_empty_lines_are_not_trained_on_and_counted(tmp_path):
 
 def test_an_empty_line_to_test_on_is_refused_by_file_and_line(tmp_path):
     settings = own(tmp_path, ENGLISH, [*OTHER[:2], "  ", OTHER[3], ""], "test")
-    with pytest.raises(DataError, match=r"line 3 of .*test\.de; so are 1 other pairs\. Every pair of test is used"):
+    with pytest.raises(DataError, match=r"line 3 of .*test\.de; other incomplete pairs: 1\. Every pair of test"):
         prepared(tmp_path, tmp_path / "folder", **settings)
 
 
@@ -287,7 +287,7 @@ def test_an_unknown_corpus_is_answered_with_the_nearest_name(tmp_path):
         ({"corpus": {"tests": {"a b": {"source": "a", "target": "b"}}}, "pair": "de-en"}, "pattern"),
         (
             {"corpus": {"name": "kftt", "train": {"source": ["a", "b"], "target": "c"}}, "tokenizer": "char"},
-            "as many",
+            "must be equally long",
         ),
         ({"corpus": {"name": "invented", "sentence": 3}}, "sentence"),
         ({"corpus": 3}, "name of a corpus"),

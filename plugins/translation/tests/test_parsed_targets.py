@@ -204,11 +204,11 @@ def with_row(text):
         (with_row("2-9\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: '2-9' is not a word number"),
         (
             with_row("2\tcat\t_\t_\t_\t_\t7\tdep\t_\t_"),
-            r":2: the head '7' is not another word: use a number from 1 to 2",
+            r":2: invalid head '7': use the number of another word, 1 to 2",
         ),
-        (with_row("2\tcat\t_\t_\t_\t_\t2\tdep\t_\t_"), r":2: the head '2' is not another word"),
-        (with_row("2\tcat\t_\t_\t_\t_\t_\tdep\t_\t_"), r":2: the head '_' is not another word"),
-        (with_row("2\tcat\t_\t_\t_\t_\t-1\tdep\t_\t_"), r":2: the head '-1'"),
+        (with_row("2\tcat\t_\t_\t_\t_\t2\tdep\t_\t_"), r":2: invalid head '2'"),
+        (with_row("2\tcat\t_\t_\t_\t_\t_\tdep\t_\t_"), r":2: invalid head '_'"),
+        (with_row("2\tcat\t_\t_\t_\t_\t-1\tdep\t_\t_"), r":2: invalid head '-1'"),
         (with_row("2\tcat\t_\t_\t_\t_\t1\tdep\t_\t_"), r":1: the heads above 'the' form a cycle"),
         ("1.1\tnone" + "\t_" * 8 + "\n\n", r":1: the sentence has no words"),
         (
@@ -301,7 +301,7 @@ def test_digests_of_what_parses_are_read_too(tmp_path, pipeline):
 
 def test_a_treebank_that_is_not_there_is_told_with_its_home(tmp_path):
     settings = write_corpus(tmp_path) | {"parse": {"kind": "train"}}
-    with pytest.raises(DataError, match=r"no \*-train\.conllu and no \*-dev\.conllu in .*ud-english-ewt.*https://"):
+    with pytest.raises(DataError, match=r"needs \*-train\.conllu and \*-dev\.conllu in .*ud-english-ewt.*https://"):
         TranslationConfig.model_validate(settings).reads(tmp_path)
 
 

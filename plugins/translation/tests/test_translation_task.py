@@ -173,7 +173,7 @@ def test_pairs_to_train_on_are_spaced_evenly_over_those_that_fit(files, tmp_path
 
 
 def test_what_leaves_too_little_to_train_on_is_refused(files, tmp_path):
-    with pytest.raises(DataError, match=r"1 pairs of own files .* of 6 that are not empty; 5 are too long and 0"):
+    with pytest.raises(DataError, match=r"1 of 6 nonempty training pairs of own files .*; 5 are too long and 0"):
         prepared(tmp_path, **files, longest=1)
 
 
@@ -286,7 +286,7 @@ def test_further_translations_that_do_not_fit_are_refused_by_file(files, tmp_pat
     with pytest.raises(DataError, match=r"test\.0 has 2 lines, but the source of test has 3"):
         prepared(tmp_path, **files)
     files["corpus"]["test"]["references"] = ["nowhere.txt"]
-    with pytest.raises(DataError, match=r"nowhere\.txt. Correct `references:` of test"):
+    with pytest.raises(DataError, match=r"nowhere\.txt. Correct `references:` under `test:`"):
         prepared(tmp_path, **files)
     with pytest.raises(DataError, match=r"nowhere\.txt"):
         TranslationConfig.model_validate(files).reads(tmp_path)

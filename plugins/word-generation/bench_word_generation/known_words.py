@@ -35,7 +35,7 @@ class KnownWords(Additive[float]):
         return prepared
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
-        """Yield 0 for unknown words, and 1 for known words; `unique` divides it by the number of equal outputs."""
+        """Yield 0 for unknown words and 1 for known words; with `unique`, 1 / k if k outputs are equal."""
         counts = Counter(filter(None, map(self._known_word, predictions))) if self.config.unique else None
         for word in map(self._known_word, predictions):
             yield 0.0 if word is None else 1.0 if counts is None else 1 / counts[word]

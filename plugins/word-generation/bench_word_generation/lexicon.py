@@ -47,7 +47,7 @@ def lexicon(corpus: WordCounts, config: WordGenerationConfig) -> Lexicon:
     pairs = sorted(pairs)[: config.types]
     words, numbers = [word for _, word in pairs], [-number for number, _ in pairs]
     if sum(numbers) >= MAX_TOKENS:
-        raise DataError(f"{corpus.name} has {sum(numbers):,} tokens, too many to be counted exactly.")
+        raise DataError(f"{corpus.name} has {sum(numbers):,} tokens, too many to count exactly. Use smaller counts.")
     alphabet = "".join(sorted(set().union(*words))) if config.alphabet is None else config.alphabet
     return Lexicon(words, np.array(numbers, np.int64), alphabet, len(counts) - len(words))
 
@@ -68,7 +68,7 @@ def _outside_message(corpus: WordCounts, config: WordGenerationConfig, words: li
     """Return the error message for words with characters outside the alphabet, with the place of the first word."""
     word, others = words[0], ""
     if more := len(words) - 1:
-        others = f", like {more:,} other word{'' if more == 1 else 's'}"
+        others = f", like {more:,} other word{'' if more == 1 else 's'},"
     place = corpus.name
     for number, line in enumerate(corpora.read_lines(corpus.file) if corpus.file else (), 1):
         if _fold(entry(line)[0], config.lowercase) == word:
@@ -77,8 +77,8 @@ def _outside_message(corpus: WordCounts, config: WordGenerationConfig, words: li
     letters = set(config.alphabet or ())
     invalid = "".join(dict.fromkeys(c for c in word if not (c in letters if letters else c.isalpha())))
     return (
-        f"{place}: {word!r} has {invalid!r} outside of the alphabet{others}. Correct it, choose another `alphabet`, "
-        "or exclude such words with `outside: drop`."
+        f"{place}: {word!r}{others} has characters outside the alphabet: {invalid!r}. Correct it, choose another "
+        "`alphabet`, or exclude such words with `outside: drop`."
     )
 
 
@@ -135,7 +135,7 @@ def make_splits(corpus: WordCounts, config: WordGenerationConfig) -> tuple[Lexic
     for split, counts in splits.items():
         if not counts.any():
             raise DataError(
-                f"the {split} split of {corpus.name} has no words, of {len(words.counts):,} types and "
+                f"the {split} split of {corpus.name} has no words; all splits have {len(words.counts):,} types and "
                 f"{words.counts.sum():,} tokens. Choose a larger corpus, a smaller `min_count`, or other shares."
             )
     return words, splits

@@ -73,7 +73,7 @@ class ScoredWords(Additive[list[float]]):
     def _reference_split(self, splits: NDArray[np.int64]) -> Split:
         """Return the split whose counts are the weights; raise SuiteError unless all of its words are scored."""
         if splits.min() != splits.max() or splits.max() >= len(SPLITS):
-            raise SuiteError(f"{self.config.name} needs scores of a single split of word-generation.")
+            raise SuiteError(f"{self.config.name} needs word-generation scores of one split. Set `splits`.")
         scored = SPLITS[int(splits[0])]
         reference: Split = self.config.against or scored
         if reference not in (scored, "train") or (scored, reference) == ("valid", "train"):
@@ -97,7 +97,7 @@ class ScoredWords(Additive[list[float]]):
         return prediction.values[name]
 
     def _is_covered(self, log_probs: Floats) -> NDArray[np.bool_]:
-        """Return whether each word is not omitted [N]."""
+        """Return which words are not omitted [N]."""
         return log_probs > -inf if self.config.floor is None else log_probs >= self.config.floor
 
 

@@ -10,7 +10,6 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskConfig, hookimpl
 from bench_text.api import corpora
-from bench_word_generation import word_counts
 from bench_word_generation.settings import Corpus
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
@@ -45,7 +44,7 @@ class WordGenerationConfig(TaskConfig):
     def _words_can_occur(self) -> Self:
         letters = self.alphabet
         if self.shortest > self.longest:
-            raise ValueError(f"no word can have at least {self.shortest} letters and at most {self.longest}")
+            raise ValueError(f"`shortest` ({self.shortest}) must be at most `longest` ({self.longest})")
         if letters is None:
             return self
         if not letters or len(set(letters)) < len(letters) or any(letter.isspace() for letter in letters):
@@ -53,8 +52,8 @@ class WordGenerationConfig(TaskConfig):
         upper = [letter for letter in letters if letter.lower() != letter]
         if self.lowercase and upper:
             raise ValueError(
-                f"{''.join(upper)!r} of the alphabet cannot occur in lower-cased words. Leave it out, or "
-                "set `lowercase: false`"
+                f"{''.join(upper)!r} in the alphabet cannot occur in lower-cased words. Remove these characters, "
+                "or set `lowercase: false`"
             )
         return self
 
@@ -69,6 +68,8 @@ class WordGenerationConfig(TaskConfig):
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of the list, or of each file of the corpus."""
+        from bench_word_generation import word_counts  # only when data are read
+
         return word_counts.reads(self.corpus, data)
 
 
@@ -146,13 +147,13 @@ class MutualInformationConfig(MetricConfig):
     range = 0, inf
     cites = ["schmidt2018"]
 
-    position: PositiveInt | None = None  #: t, from 1; by default the mean over positions
+    position: PositiveInt | None = None  #: t, counted from 1; default: the mean over positions
     until_stop: bool = False  #: average over the positions up to the end of each output, instead of all positions
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
         if self.position is not None and self.until_stop:
-            raise ValueError("`until_stop` needs a mean over positions. Leave out `until_stop` or `position`")
+            raise ValueError("`until_stop` needs a mean over positions. Remove `until_stop` or `position`")
         return self
 
 
@@ -163,7 +164,7 @@ class LetterEntropyConfig(MetricConfig):
     range = 0, inf
     cites = ["schmidt2018"]
 
-    position: PositiveInt | None = None  #: t, from 1; by default the mean over positions
+    position: PositiveInt | None = None  #: t, counted from 1; default: the mean over positions
 
 
 @hookimpl

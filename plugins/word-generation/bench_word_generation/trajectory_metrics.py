@@ -11,7 +11,7 @@ HALVES = "information_by_halves"  # reported by models: the mean estimate from h
 
 
 class TrajectoryMetric(Additive[Any]):
-    """Mean over outputs of a value reported at a position, or of its mean over positions."""
+    """Mean over outputs of a reported value at a position, or averaged over positions."""
 
     unit = "bits"
     value_name: ClassVar[str]
@@ -51,7 +51,7 @@ class MutualInformation(TrajectoryMetric):
         self.signature = f"I(w;noise|state)|positions:{over}"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Any]:
-        """Yield each output's value at a position or, for a mean, its sum, number of positions and sum by halves."""
+        """Yield each output's value at a position or, for a mean, its sum, number of positions and halves' sum."""
         return super().measure(predictions) if self.config.position is not None else map(self._row, predictions)
 
     def _row(self, prediction: Prediction) -> list[float]:
@@ -70,7 +70,7 @@ class MutualInformation(TrajectoryMetric):
         return sums[0] / sums[1] if examples and sums[1] else nan
 
     def error(self, parts: Sequence[Any]) -> float:
-        """Return the bias of a mean, which all outputs share; half as many noise samples double the bias."""
+        """Return the bias of a mean, which all outputs share; halving the number of noise samples doubles it."""
         whole, number, *halves = self.sums(parts) if self.config.position is None and parts else [0.0, 0.0]
         return abs(halves[0] - whole) / number if halves and number else 0.0
 

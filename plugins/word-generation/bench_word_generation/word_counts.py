@@ -59,8 +59,8 @@ def locate(corpus: FrequencyList, data: Path) -> Path:
         return corpora.locate(FOLDER, [corpus.file.name], data)[0]
     if not corpus.file.is_file() or not corpus.file.stat().st_size:
         raise DataError(
-            f"{corpus.file} is missing or empty, looked for from {Path.cwd()}. Correct `corpus:`, or use a known "
-            f"list: {' or '.join(LISTS)}."
+            f"{corpus.file} is missing or empty. Relative paths start from {Path.cwd()}. Correct `corpus:`, or use "
+            f"a known list: {' or '.join(LISTS)}."
         )
     return corpus.file
 

@@ -135,7 +135,7 @@ def test_a_drawn_corpus_has_as_many_tokens_as_are_asked_for_and_sorts_its_types_
 
 def test_a_corpus_too_small_for_three_splits_is_refused(prepared):
     with pytest.raises(
-        DataError, match=r"the (train|valid|test) split of list\.txt .* has no words, of 1 types and 10"
+        DataError, match=r"the (train|valid|test) split of list\.txt .* has no words; all splits have 1 types and 10"
     ):
         prepared({"ab": 10}, split="vocabulary")
 

@@ -111,7 +111,7 @@ def test_words_of_one_split_cannot_stand_for_those_of_another(first, against):
 
 @pytest.mark.parametrize("ids", [(3, 4), (12, 13)])
 def test_examples_of_another_task_are_refused(ids):
-    with pytest.raises(SuiteError, match="needs scores of a single split"):
+    with pytest.raises(SuiteError, match="needs word-generation scores of one split"):
         value(WordCrossEntropyConfig(), [Prediction(number, target_log_prob=-1.0) for number in ids])
     with pytest.raises(SuiteError, match="word-cross-entropy needs a task with words"):
         value(WordCrossEntropyConfig(), scored([-1.0]), TaskInfo(["<stop>", "a"]))

@@ -89,7 +89,7 @@ def test_own_lists_are_read_from_the_working_directory(tmp_path, monkeypatch):
     assert set(config.reads(tmp_path / "nowhere")) == {"mine.tsv"}
     assert count(config.corpus, tmp_path).name.startswith("mine.tsv (")
     missing = WordGenerationConfig.model_validate({"corpus": {"file": "other.tsv"}})
-    with pytest.raises(DataError, match=r"other\.tsv is missing or empty, looked for from .*en_50k\.txt"):
+    with pytest.raises(DataError, match=r"other\.tsv is missing or empty\. Relative paths start from .*en_50k\.txt"):
         missing.reads(tmp_path)
 
 
@@ -116,8 +116,8 @@ def test_the_folder_of_the_lists_is_no_list():
         ({"alphabet": ""}, "must not repeat characters"),
         ({"alphabet": "aba"}, "must not repeat characters"),
         ({"alphabet": "ab c"}, "contain white space"),
-        ({"alphabet": "abC"}, "'C' of the alphabet cannot occur"),
-        ({"shortest": 5, "longest": 4}, "at least 5 letters and at most 4"),
+        ({"alphabet": "abC"}, "'C' in the alphabet cannot occur"),
+        ({"shortest": 5, "longest": 4}, r"`shortest` \(5\) must be at most `longest` \(4\)"),
         ({"test": 1.0}, "less than 1"),
         ({"valid": 0}, "greater than 0"),
         ({"min_count": 0}, "greater than 0"),

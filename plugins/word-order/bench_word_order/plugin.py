@@ -24,8 +24,8 @@ class WordOrderConfig(CorpusTaskConfig):
     source = Source.BAG
     cites = ["gu2019insertion", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
-    corpus: Corpus = Field("cpython-docs", validate_default=True)  #: text, as for the language modeling tasks
-    tokenizer: Tokenizer = Words()  #: units of source and target
+    corpus: Corpus = Field("cpython-docs", validate_default=True)  #: text corpus, as in language modeling
+    tokenizer: Tokenizer = Words.model_construct()  #: tokenizer of source and target
     sentences: Literal["rule", "lines", "spacy"] = "rule"  #: how to split paragraphs, unless lines are sentences
     shortest: PositiveInt = 2  #: minimum number of tokens per sentence; shorter sentences are excluded
     longest: PositiveInt | None = None  #: maximum number of tokens per sentence; longer sentences are excluded
@@ -36,7 +36,7 @@ class WordOrderConfig(CorpusTaskConfig):
     @model_validator(mode="after")
     def _lengths_are_in_order(self) -> Self:
         if self.longest is not None and self.shortest > self.longest:
-            raise ValueError(f"no sentence can have at least {self.shortest} tokens and at most {self.longest}")
+            raise ValueError(f"`shortest` ({self.shortest}) must be at most `longest` ({self.longest})")
         return self
 
     def at(self, split: str | None) -> Self:
@@ -48,7 +48,7 @@ class WordOrderConfig(CorpusTaskConfig):
 
 
 class BaselineConfig(ModelConfig):
-    """Base Config of the baselines."""
+    """Base Config of the word-order baselines."""
 
     capabilities, sources = {Stepper}, {Source.BAG}
 

@@ -182,7 +182,7 @@ def test_undecodable_files_are_told_with_their_line(files, tmp_path):
 
 
 def test_limits_that_no_sentence_meets_are_refused_at_once():
-    with pytest.raises(ValidationError, match="at least 9 tokens and at most 8"):
+    with pytest.raises(ValidationError, match=r"`shortest` \(9\) must be at most `longest` \(8\)"):
         WordOrderConfig(shortest=9, longest=8)
     with pytest.raises(ValidationError):
         WordOrderConfig(tokenizer="char")

@@ -121,7 +121,7 @@ MISTAKES: Mapping[str, tuple[str, str, str]] = {
     "a key of a selection": ("split: valid}\n", "splt: valid}\n", "unknown key 'splt'. Did you mean 'split'"),
     "a phase": ("noisy: true", "nosy: true", "a phase of 'bigram' or 'listed' cannot set 'nosy'. Did you mean 'noisy'"),
     "updates of a phase": ("{updates: 2,", "{updates: none,", "'updates' must be a whole number (found 'none')"),
-    "seeds twice": ("seeds: 2\n", "seeds: [1, 1]\n", "seeds must be a number of seeds, or a list of distinct ones"),
+    "seeds twice": ("seeds: 2\n", "seeds: [1, 1]\n", "seeds must be a number of seeds, or a list of distinct seeds"),
     "no seeds": ("seeds: 2\n", "seeds: 0\n", "'seeds' must be greater than 0 (found 0)"),
     "an unknown split": ("[valid, test]", "[valid, test, dev]", "letters has no split 'dev'"),
     "one split": ("splits: [valid, test]", "splits: test", "'splits' must be a list (found 'test')"),

@@ -78,7 +78,7 @@ class MetricLook:
                 break
         restore(self.seeded)
         if not _same(scores[:1], scores[-1:], STAGE_TOLERANCE):
-            text = f"scores {len(parts)} statistics {scores[0]:.6g}, but {scores[1]:.6g} in reverse order."
+            text = f"scores {len(parts)} statistics as {scores[0]:.6g}, but as {scores[1]:.6g} in reverse order."
             self.laws.broken(ORDER, f"{named(metric, 'combine')} {text}")
 
     def _at(self, predictions: Sequence[Prediction]) -> None:

@@ -116,7 +116,7 @@ class SecondLook:
     def _scored_otherwise(
         self, score: Score, model: Any, some: Batch, before: Sequence[float]
     ) -> tuple[int, float, Fault] | None:
-        """Return the first row whose score differs in another batch or alone, with that score and that place."""
+        """Return the first row whose score differs in another batch or alone, that score, and where it arose."""
         others: list[tuple[int, float, Fault]] = []
         others += [(row, value, "in another batch") for row, value in enumerate(score(model, some).double().tolist())]
         others += [(row, score(model, one_row(some, row)).item(), "alone") for row in apart(some)]

@@ -70,7 +70,7 @@ def it_is_set_up_on_an_accelerator(case: Case) -> None:
 
 @catches(*mutants.WAITING)
 def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
-    """Check that loss and gradient do not wait, except where `waits_for_device` declares the reason."""
+    """Check that loss and gradient do not wait for the device, unless `waits_for_device` declares the reason."""
     with simulated_gpu(), torch.enable_grad():
         there = moved(case, "cuda")
         there.model.train()
@@ -81,8 +81,8 @@ def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
                 _backward(loss)
         waits = [str(wait) for wait in undeclared(recorded)]
         assert not waits, (
-            f"an update waits {len(waits)} times for the accelerator, first at {waits[0]}. Compute it from "
-            "`batch.on_host`, or declare the reason by `waits_for_device`"
+            f"an update waits {len(waits)} times for the accelerator, first at {waits[0]}. Compute the "
+            "value from `batch.on_host`, or declare the reason with `waits_for_device`"
         )
 
 
@@ -106,7 +106,7 @@ def it_samples_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
 
 @catches(mutants.COMPUTING_ON_THE_CPU[0], when=can(Vmappable))
 def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
-    """Compare the losses of a stack with the losses on the CPU."""
+    """Compare the losses of a stack of copies on an accelerator with its losses on the CPU."""
     values = []
     training = Training(0, 100, 0, 1, case.rng)
     keys = [case.rng.key, case.rng.fork("other").key]

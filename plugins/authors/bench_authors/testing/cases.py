@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,6 +45,7 @@ from bench_core.suites.check import misfit
 
 TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of different lengths, so that rows end one by one
 WORDS = ("<stop>", "a", "b", "c", "d")
+SHAPES = {Source.VECTOR: (3,), Source.GRID: (2, 3), Source.IMAGE: (3, 3, 4)}
 PROMPTS = tuple(Prompt(40 + place, text) for place, text in enumerate(("a cat", "no", "two dogs ran", "it", "we")))
 TEXTS = ("a b", "c", "", "bb a", "ca")  # targets of the prompts
 RNG = Rng(7)
@@ -125,7 +127,7 @@ class TaskCase:
     folder: Path  # prepared data
     size: Size = SIZE  # batch size, 3 rows
     windows: Set[Purpose] = frozenset()  # purposes whose rows are windows of a stream, without beginning or end
-    rng: Rng = RNG  # for shuffling
+    rng: Rng = RNG  # used for shuffling
 
     @classmethod
     def of(
@@ -136,7 +138,7 @@ class TaskCase:
         size: Size = SIZE,
         windows: Set[Purpose] = frozenset(),
     ) -> Self:
-        """Prepare the task from the corpora in `data` in `folder`, which must exist without files of the same names.
+        """Prepare the task in `folder`, which must exist without files of the same names, from the corpora in `data`.
 
         Purposes with a batch that `continues` belong to `windows` automatically.
         """
@@ -200,9 +202,8 @@ class TextCase:
 def tiny_info(source: Source = Source.NONE) -> TaskInfo:
     """Return task info with five target tokens, their counts, and seven source tokens or the shape of the source."""
     names = [*WORDS, "e", "f"] if source in (Source.TOKENS, Source.BAG) else []
-    shapes = {Source.VECTOR: (3,), Source.GRID: (2, 3)}
     words = {"words": ["a", "abc", "cbb"]}
-    return TaskInfo(list(WORDS), [5, 4, 3, 2, 1], names, shapes.get(source, ()), words, source)
+    return TaskInfo(list(WORDS), [5, 4, 3, 2, 1], names, SHAPES.get(source, ()), words, source)
 
 
 def tiny_batch(
@@ -224,10 +225,11 @@ def tiny_batch(
     batch = Batch(ids, prompt, _pad(targets, int(length.max())), length)
     if source is Source.NONE:
         return batch
-    if source in (Source.VECTOR, Source.GRID):
+    if source in SHAPES:
         with float64():
-            values = Rng(5).normal(ids, 0, 3 if source is Source.VECTOR else 6)
-        return replace(batch, source=values if source is Source.VECTOR else values.view(-1, 2, 3))
+            values = Rng(5).normal(ids, 0, prod(SHAPES[source]))
+        values = values.sigmoid() if source is Source.IMAGE else values
+        return replace(batch, source=values.view(-1, *SHAPES[source]))
     sources = [[1 + (3 * row + place) % 6 for place in range(1 + row % 4)] for row in ids.tolist()]
     lengths = torch.tensor([len(source) for source in sources])
     return replace(batch, source=_pad(sources, int(lengths.max())), source_length=lengths)

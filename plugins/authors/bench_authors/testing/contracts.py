@@ -88,7 +88,7 @@ def try_contracts(contracts: Sequence[Contract[C]], case: C) -> tuple[list[str],
 def try_contract(
     contract: Contract[C], case: C, caught: tuple[type[BaseException], ...] = (Exception,)
 ) -> BaseException | bool:
-    """Return whether a contract applies to `case`, or the error if the part breaks it."""
+    """Test a contract; return whether it applies to `case`, or the error if the part breaks it."""
     try:
         applies = contract.applies(case)
         if applies:
@@ -124,7 +124,7 @@ def seed_torch(number: int) -> None:
 
 
 def patched(part: P, **methods: Callable[..., Any]) -> P:
-    """Return a copy of `part` with replaced methods, which take the intact part as first argument."""
+    """Return a copy of `part` with replaced methods, which take the original part as first argument."""
     other = copy(part)
     for name, method in methods.items():
         setattr(other, name, partial(method, part))
@@ -164,7 +164,7 @@ def with_log_probs(model: Stepper, change: Callable[[Tensor], Tensor]) -> Steppe
 
 
 def posing(config: G, **attributes: Any) -> G:
-    """Return a Config with the same settings but other class attributes."""
+    """Return a Config with the same settings but different class attributes."""
     namespace = {"__module__": type(config).__module__, **attributes}
     kind: Any = type(type(config).__name__, (type(config),), namespace)
     other: G = kind.model_construct(**dict(config))

@@ -48,7 +48,7 @@ def the_loss_is_finite_and_weighs_target_tokens(case: Case) -> None:
         assert loss.value.requires_grad, "the loss has no gradient"
         loss.value.backward()  # type: ignore[no-untyped-call]
     assert loss.value.shape == loss.weight.shape == (), "value and weight must be scalars"
-    assert loss.value.isfinite(), f"the loss is {loss.value.item()}"
+    assert loss.value.isfinite(), f"the loss is not finite: {loss.value.item()}"
     assert loss.weight.item() == case.batch.mask.sum().item(), (
         f"weight is {loss.weight.item()}, not the number of target tokens"
     )
@@ -157,8 +157,8 @@ def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
     for number, (model, rng, batch) in enumerate(zip(copies, rngs, batches, strict=True)):
         expected = model.loss(batch, replace(training, rng=rng))
         assert_close(stack.value[number], expected.value, f"loss of copy {number}")
-        assert stack.weight[number] == expected.weight, f"copy {number} has the weight {stack.weight[number]}"
-        assert {*stack.parts} == {*expected.parts}, "a stack has other parts of the loss"
+        assert stack.weight[number] == expected.weight, f"wrong weight of copy {number}: {stack.weight[number]}"
+        assert {*stack.parts} == {*expected.parts}, "the loss of a stack has different parts"
         for name, part in expected.parts.items():
             assert_close(stack.parts[name][number], part, f"{name} of copy {number}")
 

@@ -76,11 +76,11 @@ def a_resample_scores_as_its_parts_do(case: MetricCase) -> None:
 
 @catches(mutants.is_better_both_ways, mutants.has_no_signature)
 def it_says_how_to_read_it(case: MetricCase) -> None:
-    """Check `better`, `unit`, `digits`, and `signature`, which decides what may share a column."""
+    """Check `better`, `unit`, `digits`, and `signature`, which decides which numbers may share a column."""
     metric = case.metric
     assert metric.better in (-1, 0, 1), f"`better` is {metric.better!r}, not -1, 0 or 1"
     assert isinstance(metric.signature, str), f"`signature` is {metric.signature!r}"
-    assert metric.signature.strip(), "`signature` is empty; it decides what may share a column"
+    assert metric.signature.strip(), "`signature` is empty; it decides which numbers may share a column"
     assert isinstance(metric.unit, str), f"`unit` is {metric.unit!r}"
     assert isinstance(metric.digits, int), f"`digits` is {metric.digits!r}"
 

@@ -45,7 +45,7 @@ def noise_alone_decides_the_order(case: TaskCase) -> None:
     for split, purpose in _example_purposes(case):
         first = _ids(case.batches(split, purpose, rng=case.rng))
         assert first == _ids(case.batches(split, purpose, rng=case.rng)), (
-            f"{split}: different orders with the same random numbers"
+            f"{split}: the order differs although the random numbers are the same"
         )
         # Single rows, because larger batches may group rows of similar length.
         alone = _ids(case.batches(split, purpose, Size(1), case.rng))
@@ -59,13 +59,13 @@ def noise_alone_decides_the_order(case: TaskCase) -> None:
 
 @catches(mutants.exceeds_its_size)
 def batches_keep_their_size(case: TaskCase) -> None:
-    """Check sizes in rows and in tokens; a single row may have more tokens."""
+    """Check that batches do not exceed a size in rows or tokens; only a single row may have more tokens."""
     longest = max(int(batch.length.max()) for batch in _all(case))
     for size in (case.size, Size(2), Size(2 * longest, "tokens")):
         for split, purpose in case.purposes():
             for batch in case.batches(split, purpose, size):
                 number = len(batch) if size.unit == "rows" else int(batch.length.sum())
-                assert number <= size.number or len(batch) == 1, f"{split}: {number} {size.unit}, not {size.number}"
+                assert number <= size.number or len(batch) == 1, f"{split}: {number} {size.unit} > {size.number}"
 
 
 @catches(*mutants.MISPLACING_STOP)
@@ -105,7 +105,7 @@ def weights_of_examples_have_a_mean(case: TaskCase) -> None:
                 f"{split}: {len(batch)} examples have weights of shape {[*weights.shape]}"
             )
             assert weights.isfinite().all(), f"{split}: a weight is not finite"
-            assert (weights >= 0).all(), f"{split}: a weight is {weights.min().item()}"
+            assert (weights >= 0).all(), f"{split}: a weight is negative: {weights.min().item()}"
             assert purpose is not Purpose.TRAIN or weights.any(), f"{split}: all weights of a training batch are 0"
         heavy = any(batch.extras["weight"].any() for batch in weighted)
         assert heavy or not weighted, f"{split}: all weights are 0, to {purpose}"
@@ -121,7 +121,7 @@ def the_same_rows_have_the_same_ids(case: TaskCase) -> None:
     for split, (first, *others) in known.items():
         for rows in others:
             alike = sorted(first.values()) == sorted(rows.values())
-            assert not alike or first == rows, f"{split}: the same rows have other ids for another purpose"
+            assert not alike or first == rows, f"{split}: the ids of rows differ between purposes"
 
 
 @catches(mutants.loses_a_reference, mutants.refers_to_letters)
@@ -156,7 +156,7 @@ def prepared_twice_it_is_the_same(case: TaskCase) -> None:
             preparations.append((info, digests(Path(name)), dict(case.config.reads(case.data))))
     for first, second in zip(*preparations, strict=True):
         assert first == second, "two preparations differ"
-    assert case.config.complete(preparations[0][0]) == case.info, "another preparation gives other task info"
+    assert case.config.complete(preparations[0][0]) == case.info, "a second preparation gives different task info"
 
 
 @catches(mutants.keeps_a_set_in_its_facts, mutants.repeats_a_token)
@@ -183,7 +183,7 @@ def batches_move_to_an_accelerator(case: TaskCase) -> None:
                 for name in (field.name for field in fields(there)):
                     wrong = [part for part in _tensors(getattr(there, name)) if part.device.type != device]
                     assert not wrong, f"`{name}` of a batch stays on the CPU when the batch moves"
-                assert there.real.tolist() == batch.real.tolist(), "a moved batch has other real tokens"
+                assert there.real.tolist() == batch.real.tolist(), "moving a batch changes its real tokens"
 
 
 def _tensors(value: object) -> Iterator[Tensor]:
@@ -230,7 +230,7 @@ def _check_source(case: TaskCase, batch: Batch) -> None:
         assert source is None, "batches have a source that the Config does not declare"
         return
     assert source is not None, f"batches lack the declared source, {kind}"
-    if kind in (Source.VECTOR, Source.GRID):
+    if kind in (Source.VECTOR, Source.GRID, Source.IMAGE):
         wanted = case.info.source_shape
         assert source.shape[1:] == torch.Size(wanted), (
             f"a source has the shape {tuple(source.shape[1:])}; the task info declares {wanted}"

@@ -31,14 +31,14 @@ def a_prompt_is_answered_alone_as_among_others(case: TextCase) -> None:
     among = case.generate_texts()
     for prompt, row in zip(case.prompts, among, strict=True):
         (alone,) = case.generate_texts([prompt])
-        assert alone == row, f"prompt {prompt.id} has another answer alone: {alone}, not {row}"
+        assert alone == row, f"prompt {prompt.id} has a different answer alone: {alone}, not {row}"
 
 
 @catches(mutants.answers_in_the_order_of_ids)
 def answers_are_in_the_order_of_prompts(case: TextCase) -> None:
     """Compare answers to prompts in reverse order."""
     assert case.generate_texts([*reversed(case.prompts)]) == [*reversed(case.generate_texts())], (
-        "answers are in another order"
+        "answers are not in the order of prompts"
     )
 
 

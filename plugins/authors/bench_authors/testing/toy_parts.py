@@ -175,7 +175,7 @@ class ToyPerplexity(Metric[tuple[float, float]]):
 
     better, unit = -1, ""
     may_be_infinite = True
-    signature = "nats a token, stop included"
+    signature = "nats per token, EOS included"
 
     def measure(self, predictions: Sequence[Prediction]) -> list[tuple[float, float]]:
         return [(y.weight * (y.target_log_prob or 0.0), y.weight * y.target_tokens) for y in predictions]

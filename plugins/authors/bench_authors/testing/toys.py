@@ -89,7 +89,7 @@ class LatentConfig(ModelConfig):
 
 
 class RescorerConfig(ToyRecurrentConfig):
-    """A model that scores targets but cannot decode, and therefore is not a model family."""
+    """A model that scores targets but cannot decode; `bench_models` does not return it."""
 
     name, target = "toy-rescorer", "bench_authors.testing.toy_models:Rescorer"
     capabilities = {Scorer}

@@ -43,7 +43,7 @@ from bench_core.registry import PartKind, configured, meaning
 
 Say: TypeAlias = Callable[..., None]  #: reports progress of a trial as `Verdict.record` expects it
 
-MAX_EXAMPLES = 20_000  #: maximum number of examples in a split, which contracts read dozens of times
+MAX_EXAMPLES = 20_000  #: maximum number of examples in a split; contracts read each example dozens of times
 MAX_TOKENS = 4  #: maximum number of tokens that decoders generate
 MAX_QUICK_PARAMETERS = 30_000_000  #: maximum number of parameters of models in quick trials
 MAX_REASON_CHARACTERS = 500
@@ -207,8 +207,8 @@ def _task_case(config: TaskConfig, data: Path, folder: Path) -> TaskCase:
             examples += len(batch)
             if examples > MAX_EXAMPLES:
                 raise PluginError(
-                    f"its split {split!r} has more than {MAX_EXAMPLES:,} examples, which contracts read dozens of "
-                    "times. Use a smaller corpus, by a profile or `--set`."
+                    f"its split {split!r} has more than {MAX_EXAMPLES:,} examples; contracts read each dozens of "
+                    "times. Set a smaller corpus in a profile or with `--set`."
                 )
     return case
 
@@ -221,7 +221,7 @@ def _metric_case(config: MetricConfig) -> MetricCase:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first line of an error, whose text may come from a part."""
+    """Return the first line of an error message, which may come from a part."""
     kind = type(error).__name__
     try:
         text = str(error).strip().partition("\n")[0][:MAX_REASON_CHARACTERS]
@@ -252,7 +252,7 @@ def service(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
 
 
 def _part_modules(trial: Trial) -> Iterator[str]:
-    """Return the loaded modules of the packages that define the part."""
+    """Yield the names of the loaded modules in the packages that define the part."""
     packages = {type(config).__module__.partition(".")[0] for config in _configs(trial)}
     return (name for name in sys.modules if name.partition(".")[0] in packages)
 

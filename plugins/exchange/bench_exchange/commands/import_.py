@@ -30,7 +30,7 @@ def command(file: Path, store: Store, runs: Path, limit: int, trust: bool) -> No
 
     Everything is checked before anything is written: sizes, digests, keys, unexpected entries, consistency of cells,
     artifacts and numbers. If the same metrics are installed, numbers are also recomputed from the predictions. No
-    check can show that predictions come from a trained model: import only files of people whose numbers you would
+    check can show that predictions come from a trained model: import only files from people whose numbers you
     trust. Stages whose code is not installed here cannot be checked to this extent: they are rejected, or imported
     with --trust, and tables then mark their numbers as unverified.
 

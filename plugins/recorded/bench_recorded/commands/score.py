@@ -44,7 +44,7 @@ def _with_request(command: Callable[[ScoreRequest, str], None]) -> Callable[...,
     "-m", "--metric", "metrics", multiple=True, metavar="NAME[:KEY=VALUE,...]", default=("bleu",), show_default=True,
     help="A metric, such as chrf or chrf:word_order=2; repeatable.",
 )  # fmt: skip
-@click.option("--name", "names", multiple=True, help="The name of a file in the table, one per file in order.")
+@click.option("--name", "names", multiple=True, help="The name of an output file in the table; give one per file.")
 @click.option("--source", type=FILE, help="A file of sources.")
 @click.option("--read", "format", type=FORMATS, default="auto", show_default=True, help="The format of output files.")
 @click.option(
@@ -63,9 +63,9 @@ def _with_request(command: Callable[[ScoreRequest, str], None]) -> Callable[...,
 @click.option("--tokenized", is_flag=True, help="Texts are tokenized, with spaces between tokens.")
 @click.option(
     "--pieces", "pieces", multiple=True, type=PIECES,
-    help="Join outputs that are split into such pieces, given once or per file; by default such outputs are refused.",
+    help="Join outputs split into this kind of pieces; one kind, or one per file. By default, they are refused.",
 )  # fmt: skip
-@click.option("--reference-pieces", type=PIECES, help="Join references that are split into such pieces.")
+@click.option("--reference-pieces", type=PIECES, help="Join references that are split into this kind of pieces.")
 @click.option(
     "--thinking", type=THINKING, default="refuse", show_default=True,
     help="Refuse, drop or keep <think>...</think> in outputs.",

@@ -32,7 +32,7 @@ class ScoreRequest:
     thinking: str = "refuse"
 
     def suite(self) -> dict[str, Any]:
-        """Return the suite that scores the files; models are `system-1` etc., as systems may have any name."""
+        """Return the suite that scores the files; models are called `system-1` etc., as systems may have any name."""
         systems = self.systems
         task = {
             "name": f"{PACKAGE}/references", "references": [*map(_absolute, self.references)], "lang": self.language,

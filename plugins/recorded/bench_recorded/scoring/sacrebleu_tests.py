@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from bench_core import SuiteError
 
-KINDS: Mapping[str, Literal["bs", "ar"]] = {"bootstrap": "bs", "permutation": "ar"}  #: sacrebleu's names of tests
+KINDS: Mapping[str, Literal["bs", "ar"]] = {"bootstrap": "bs", "permutation": "ar"}  #: sacrebleu's names for tests
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def command(run: Path, cell: tuple[str, ...], store: Store, as_json: bool) -> No
 
 
 def intervals(run: Run, cell: CellResult) -> Intervals:
-    """Return the 95 % interval of each number, over examples for this training; None without an interval."""
+    """Return the 95 % interval of each number over examples, for this training run; None for numbers without one."""
     from bench_reports.statistics.measurements import interval_of, measured
 
     by_metric: dict[str, tuple[float, float] | None] = {}
@@ -74,7 +74,7 @@ def plain(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -
 
 
 def text(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -> str:
-    """Return a cell, the intervals of its numbers and its outputs for a terminal."""
+    """Return a cell, the intervals of its numbers and its outputs as text for a terminal."""
     from tabulate import tabulate
 
     from bench_core.runs.selecting import cell_name

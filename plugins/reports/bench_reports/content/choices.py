@@ -25,7 +25,7 @@ ChoiceAxis: TypeAlias = Literal["model", "decoder"]
 class ChosenCombination:
     """The result of a choice among the combinations of one grid, for one task and hardware.
 
-    A choice among decoders is also for one model.
+    A choice among decoders also applies to a single model only.
     """
 
     choice: Choice
@@ -36,7 +36,7 @@ class ChosenCombination:
     candidates: Sequence[str]  # without skipped combinations
     name: str | None = None  # the best combination
     reason: str = ""  # why `name` is None
-    seeds: int = 0  # averaged in each mean
+    seeds: int = 0  # number of seeds averaged in each mean
 
     @property
     def representative(self) -> str:
@@ -72,7 +72,7 @@ class ChosenCombination:
         return f"Grid: {'; '.join(f'{name} {options}' for name, options in values.items()) or 'none'}"
 
     def place(self, name: str) -> Place:
-        """Return the place of the cells of the combination with this name."""
+        """Return the place of the cells that belong to the combination called `name`."""
         alone = self.choice.axis == "model"
         return (self.task, self.hardware, name, "") if alone else (self.task, self.hardware, self.model, name)
 
@@ -93,7 +93,7 @@ def choices(run: Run) -> list[ChosenCombination]:
 
 
 def label(run: Run, chosen: ChosenCombination) -> str:
-    """Return the name of a grid, or of a model with its own decoder, with task and hardware if there are several."""
+    """Return the name of the grid or model of a choice, with its task and hardware if the run has several."""
     task = chosen.task if len(names_on(run, "task")) > 1 else ""
     hardware = chosen.hardware if len(names_on(run, "hardware")) > 1 else ""
     return join(chosen.model, task, hardware)

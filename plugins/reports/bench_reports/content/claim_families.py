@@ -90,7 +90,7 @@ def _correct(primary: Sequence[Claim], tested: Mapping[str, _ClaimUnderTest]) ->
 
 
 def _demote(tested: Sequence[_ClaimUnderTest], bounds: Mapping[str, tuple[float, float]]) -> bool:
-    """Withdraw one verdict that contradicts an implication; return whether there was one.
+    """Withdraw one verdict that contradicts an implication; return whether any verdict did.
 
     A claim holds only if all claims that it implies hold, and fails only if all claims that imply it fail. Verdicts
     are only withdrawn, so that the error stays below 5 % (coherence: Gabriel, 1969).

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from bench_reports.statistics.claim_tests import ClaimTest, Quantified
     from bench_reports.statistics.estimate import Measured
 
-MIN_SEEDS = 3  #: seeds needed for a verdict that generalizes to other trainings
+MIN_SEEDS = 3  #: seeds needed for a verdict that generalizes to other training runs
 MIN_TESTED_TRAININGS = (
-    2  #: trainings in which a condition on every training must be tested, if there are three or more
+    2  #: training runs in which a condition on every run must be tested, if there are three runs or more
 )
 MAX_LISTED = 3
 
@@ -115,7 +115,7 @@ def _weigh(run: Run, evidence: Evidence, term: Term, seeds: Sequence[int]) -> Ev
             measurements[value.query] = measurement
     if reasons:
         true = "true" if is_true(term, means) else "not true"
-        return replace(evidence, verdict="not tested", remarks=[f"{true} of the means", *reasons, *remarks])
+        return replace(evidence, verdict="not tested", remarks=[f"{true} for the means", *reasons, *remarks])
     return _test(replace(evidence, remarks=remarks), term, measurements)
 
 
@@ -128,7 +128,7 @@ def _test(evidence: Evidence, term: Term, measurements: Mapping[Query, Measured]
     test = ClaimTest(measurements, seeds < MIN_SEEDS)
     pair = test.p_values(term)
     mixed = [
-        f"trainings of {query} differ qualitatively, so another training could go either way"
+        f"the training runs of {query} differ qualitatively, so another run could go either way"
         for query in dict.fromkeys(test.mixed)
     ]
     remarks = [*_training_counts(test), *_limits(term, measurements), *mixed, *evidence.remarks]
@@ -143,23 +143,23 @@ def _test(evidence: Evidence, term: Term, measurements: Mapping[Query, Measured]
     trainings = min([seeds, *(_trainings(quantified) for quantified in test.quantified)])
     if test.mixed and trainings >= MIN_SEEDS:
         trainings = MIN_SEEDS - 1
-    where = "" if trainings >= MIN_SEEDS else " in this training" if trainings == 1 else " in these trainings"
+    where = "" if trainings >= MIN_SEEDS else " in this training run" if trainings == 1 else " in these training runs"
     return replace(
         evidence, pair=pair, where=where, unresolved="; ".join(test.unresolved[:MAX_LISTED]), remarks=remarks
     )
 
 
 def _trainings(quantified: Quantified) -> int:
-    """Return the number of trainings that a quantified condition covers: all, if it was tested in several."""
+    """Return the number of training runs that a quantified condition covers: all, if it was tested in several."""
     return quantified.trainings if quantified.tested >= MIN_TESTED_TRAININGS else max(1, quantified.tested)
 
 
 def _training_counts(test: ClaimTest) -> Iterator[str]:
-    """Yield the number of trainings in which conditions on every training were tested."""
+    """Yield the number of training runs in which conditions on every training run were tested."""
     by_number = by_key(((each.tested, each.trainings), each.condition) for each in test.quantified)
     for (tested, trainings), conditions in by_number.items():
         which = f": {'; '.join(conditions[:MAX_LISTED])}" if len(by_number) > 1 else ""
-        yield f"tested in {tested} of {count_of(trainings, 'training')}{which}"
+        yield f"tested in {tested} of {count_of(trainings, 'training run')}{which}"
 
 
 def _limits(term: Term, measurements: Mapping[Query, Measured]) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _limits(term: Term, measurements: Mapping[Query, Measured]) -> Iterator[str]
             inside = query in quantified
             low, high = alone(in_training(share, 0) if inside else share).interval(2 * LEVEL)
             limit = f"up to {min(high, 100.0):.2g} %" if not share.mean else f"at least {max(low, 0.0):.4g} %"
-            yield f"{query} may be {limit}{' in each training' if inside else ''}"
+            yield f"{query} may be {limit}{' in each training run' if inside else ''}"
 
 
 def _reservations(values: Sequence[ClaimValue], seeds: Sequence[int]) -> list[str]:
@@ -246,7 +246,7 @@ def _resolve_query(query: Query, made: Sequence[ChosenCombination]) -> Query | s
 
 
 def _several(cells: Sequence[CellResult], query: Query) -> str:
-    """Return why a query is ambiguous, empty if it is not; cells that share a measurement count as one."""
+    """Return why a query is ambiguous; empty if it is not. Cells that share a measurement count as one cell."""
     for seed in {seed_of(cell) for cell in cells}:
         same = [cell for cell in cells if seed_of(cell) == seed]
         measured = {cell.artifacts.get(f"measure/{query.metric}") for cell in same if cell.artifacts}

@@ -27,7 +27,7 @@ class Contrast:
     number: Score  # a number of A, for unit, digits, direction and scale
     ours: Summary
     theirs: Summary
-    unlike: str = ""  # why the numbers have no difference
+    unlike: str = ""  # why no difference is computed
     unpaired: str = ""  # why there is no paired test
     untested: str = ""  # why the test was not run
     estimate: Estimate | None = None  # estimated difference, or log ratio on a log scale
@@ -55,7 +55,7 @@ class Contrast:
 
 
 def pairs_of(ours: Sequence[CellResult], theirs: Sequence[CellResult]) -> list[Pair]:
-    """Pair two cells by common seeds, or in order if they have none but equally many; otherwise raise SuiteError."""
+    """Pair cells by common seeds; without any, pair equal numbers of seeds in order; otherwise raise SuiteError."""
     by_seed = {seed_of(cell): cell for cell in theirs}
     pairs = [(cell, by_seed[seed_of(cell)]) for cell in ours if seed_of(cell) in by_seed]
     if not pairs:

@@ -101,21 +101,21 @@ def stages_of(text: str) -> Stages:
 
 
 def by_kind(stages: Stages) -> list[list[str]]:
-    """Return totals for each kind of stage, headings first; for memory the highest peak."""
+    """Return totals for each kind of stage, headings first; the total of memory is the highest peak."""
     kinds = by_key((stage.get("stage", ""), stage) for stage in stages)
     headings = ["stage", "stages", "seconds", "CPU seconds", "peak MiB", "tokens", "tokens/s"]
     return [headings, *([kind, *_sums(group)] for kind, group in kinds.items())]
 
 
 def dearest(stages: Stages) -> list[list[str]]:
-    """Return the stages that took longest, headings first; all numbers of a column have the same digits."""
+    """Return the stages that took longest, headings first; the numbers in a column have equally many decimals."""
     longest = sorted(stages, key=lambda stage: -(number(stage.get("seconds")) or 0.0))[:MAX_LISTED_STAGES]
     columns = [_format_column([stage.get(name, "") for stage in longest], name in TEXTS) for name in LISTED]
     return [[*LISTED.values()], *map(list, zip(*columns, strict=True))]
 
 
 def _format_column(column: Sequence[str], is_text: bool) -> list[str]:
-    """Return numbers with three significant digits of their median and thousands separators; text is unchanged."""
+    """Return numbers with thousands separators and decimals for their median's three digits; text is unchanged."""
     numbers = [None if is_text or "," in text else number(text) for text in column]
     sizes = [abs(value) for value in numbers if value is not None]
     usual = median(sizes) if sizes and not all(size.is_integer() for size in sizes) else inf

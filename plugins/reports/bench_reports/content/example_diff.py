@@ -76,7 +76,7 @@ class ExampleEvidence:
         return sum(gain > 0 for gain in signs), sum(gain == 0 for gain in signs), sum(gain < 0 for gain in signs)
 
     def buckets(self, edges: Sequence[int] = ()) -> list[Bucket]:
-        """Return both scores by reference length, in buckets up to each edge and above; by default, quartiles."""
+        """Return both cells' scores in buckets of reference length with upper `edges`, by default quartiles."""
         ends = sorted(dict.fromkeys([*(edges or quartiles(self.lengths)), max(self.lengths)]))
         places: list[list[int]] = [[] for _ in range(len(ends) + 1)]
         for place, length in enumerate(self.lengths):
@@ -112,7 +112,7 @@ class ExampleEvidence:
         return [scored for _, scored in sorted(ranked, key=lambda pair: pair[0])[:number]]
 
     def _alone(self) -> list[Scores]:
-        """Return the scores of single examples, [seeds, examples], of A and of B."""
+        """Return the per-example scores of A and of B, [seeds, examples] each."""
         sides = zip(*self.parts, strict=True)
         return [[[float(self.metric.combine([part])) for part in parts] for parts in side] for side in sides]
 
@@ -126,7 +126,7 @@ class StoredEvidence:
     decoded: dict[str, Mapping[int, int]] = field(default_factory=dict)  # indices of examples, by key and id
 
     def evidence(self, contrast: Contrast) -> ExampleEvidence:
-        """Return the stored evidence for a contrast; raise BenchError if it is missing or comes from other code."""
+        """Return the stored evidence for a contrast; raise BenchError if it is missing or from different code."""
         name = contrast.metric
         pairs = [[self._measurement(cell, name) for cell in pair] for pair in contrast.pairs]
         metric, predictions = pairs[0][0][:2]
@@ -144,7 +144,7 @@ class StoredEvidence:
         return ExampleEvidence(contrast, metric, parts, ids, lengths, block)
 
     def _measurement(self, cell: CellResult, name: str) -> tuple[Any, Sequence[Prediction], Sequence[Any]]:
-        """Return the metric as it was run, the predictions that it scored, and its stored parts."""
+        """Return the metric with the settings of the run, the predictions that it scored, and its stored parts."""
         artifact = self.store.get("measure", cell.artifacts.get(f"measure/{name}", "none"))
         ingredients = artifact.manifest["ingredients"]
         predictions = self.predictions(*ingredients["inputs"]["predictions"])
@@ -196,7 +196,7 @@ def _check_score(metric: Any, parts: Parts, value: float) -> None:
 
 
 def quartiles(lengths: Sequence[int]) -> list[int]:
-    """Return the lengths below or at which at least a quarter, half and three quarters of all lengths lie."""
+    """Return the quartiles: at least a quarter, half and three quarters of the lengths do not exceed them."""
     ordered = sorted(lengths)
     return [ordered[max(0, -(-len(ordered) * quarter // 4) - 1)] for quarter in (1, 2, 3)]
 

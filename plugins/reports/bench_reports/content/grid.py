@@ -79,7 +79,7 @@ class GridEntry:
     summary: Summary | None = None
     fixed: bool = False  # whether it belongs to a fixed system without seeds, such as recorded outputs
     interval: tuple[float, float] | None = None  # of the mean, see `bench_reports.statistics.measurements`
-    apart: tuple[float, ...] = ()  # numbers by seed in place of an interval, if trainings differ qualitatively
+    apart: tuple[float, ...] = ()  # numbers by seed in place of an interval, if training runs differ in kind
     error: float = 0.0  # standard error of sampling within the model
     examples: tuple[int, ...] = ()  # number of examples by seed
     reasons: tuple[str, ...] = ()  # why seeds are missing, without duplicates
@@ -90,7 +90,7 @@ class GridEntry:
     #: Reads the measurements for tests on demand, as the bootstrap replicates of all numbers would fill the memory
     measure: Callable[[], tuple[Measured, ...]] = tuple
     untested: str = ""  # why it cannot be tested
-    keys: tuple[str, ...] = ()  # of the measurements, by seed
+    keys: tuple[str, ...] = ()  # measurement keys by seed
     sample: str = ""  # digest of the examples; empty if it differs between seeds
     best: bool = False  # significantly better than all others in its column
     p: float | None = None  # corrected p-value against the best number of the column or the baseline
@@ -127,7 +127,7 @@ class Grid:
 
 
 def printed_values(table: Table, published: Published | None) -> dict[tuple[str, str], Value]:
-    """Return the published values by our row and column labels; the first of several with the same labels."""
+    """Return the published values by our row and column labels; if labels repeat, the first value counts."""
     by_label: dict[tuple[str, str], Value] = {}
     if published and table.reference:
         for theirs, values in published.rows.items():

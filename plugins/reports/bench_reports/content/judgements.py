@@ -21,17 +21,17 @@ MIN_P = 1e-6  # smaller p-values are below the resolution of the tests
 
 MEANING = (
     "Each comparison in a claim is tested over examples and seeds. A claim holds if its p-value is at most 5 %, "
-    "fails if the p-value of its negation is, and is unclear otherwise."
+    "fails if the p-value of its negation is at most 5 %, and is unclear otherwise."
 )
 MEANINGS = {
-    "training": "With fewer than three seeds, verdicts apply to these trainings only.",
+    "training": "With fewer than three seeds, verdicts apply to these training runs only.",
     "vacuous": "Vacuous: no comparison could have turned out differently.",
     "not tested": "Not tested: a premise is not supported, or the difference is smaller than an estimate's error.",
 }  #: by words in verdicts
 
 Verdict: TypeAlias = Literal[
-    "holds", "holds in this training", "holds in these trainings", "unclear", "fails", "fails in this training",
-    "fails in these trainings", "vacuous", "not tested", "not run",
+    "holds", "holds in this training run", "holds in these training runs", "unclear", "fails",
+    "fails in this training run", "fails in these training runs", "vacuous", "not tested", "not run",
 ]  # fmt: skip
 
 
@@ -48,7 +48,7 @@ class ClaimValue:
     fixed: bool = False  # whether it belongs to a fixed system without seeds, such as recorded outputs
 
     def of(self, seeds: Collection[int]) -> Collection[int]:
-        """Return the seeds to compare with these seeds: all its own for a fixed system."""
+        """Return the seeds to compare with `seeds`; for a fixed system, all seeds that it has."""
         return self.numbers if self.fixed else seeds
 
     def over(self, seeds: Iterable[int]) -> list[float]:
@@ -91,7 +91,7 @@ class Evidence:
     values: Sequence[ClaimValue] = ()
     pair: ClaimPair | None = None  # None if nothing was tested
     verdict: Verdict = "unclear"  # why nothing was tested
-    where: str = ""  # " in this training" or " in these trainings" if there are too few to generalize
+    where: str = ""  # " in this training run" or " in these training runs" if there are too few to generalize
     unresolved: str = ""  # comparisons below the error of an estimate
     remarks: Sequence[str] = ()
 

@@ -24,7 +24,7 @@ MAX_CHARACTERS, MIN_CHARACTERS, MAX_TOTAL_CHARACTERS = (
     3_000,
     300,
     3_000_000,
-)  # characters: at most and at least for an output, and for all outputs
+)  # characters: upper and lower limit for one output, and the limit for all outputs together
 STANDARD_KEYS = {
     "cell",
     "id",
@@ -115,7 +115,7 @@ def _text_of(sample: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _courses(outputs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield outputs after each of their first steps, if the run stores steps and they do more than append."""
+    """Yield outputs after each of their first steps, if the run stores steps that do more than append tokens."""
     for output in outputs:
         steps = output.get("steps")
         if not isinstance(steps, list) or not steps:

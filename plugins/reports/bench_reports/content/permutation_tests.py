@@ -28,7 +28,7 @@ from bench_reports.statistics.permutation import REPLICATES
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-FILE = "permutations.json"  # in the run folder
+FILE = "permutations.json"  # name of the file in a run folder
 PERMUTATIONS_PER_PAIR = 40  # permutations for each pair of rows, so that corrected p-values can be below 5 %
 
 
@@ -62,7 +62,7 @@ def write_permutations(folder: Path, results: Mapping[str, PermutationResult]) -
 
 
 def with_permutation_tests(run: Run, grid: Grid) -> Grid:
-    """Return a table with its permutation tests; unchanged but for a note if the run lacks some."""
+    """Return a table with its permutation tests or, if the run lacks any of them, with a note that says so."""
     stored = permutations(run)
     names = [pair_name(ours, theirs) for ours, theirs, _ in compared_entries(grid)]
     lacking = sum(name not in stored for name in names)
@@ -80,14 +80,14 @@ def _correct(grid: Grid, results: Sequence[PermutationResult]) -> Iterator[Test]
     groups = by_key((test.first, (test, result)) for test, result in zip(grid.tests, results, strict=True))
     for (row, column), pairs in groups.items():
         number = len(pairs) if grid.table.baseline else len(pairs) * (len(pairs) + 1) // 2
-        alone = len(grid.entries[row][column].keys) == 1  # otherwise the detectable difference covers other trainings
+        alone = len(grid.entries[row][column].keys) == 1  # otherwise the detectable difference covers other runs
         for (test, result), p in zip(pairs, holm([result.p for _, result in pairs], number), strict=True):
             detectable = test.detectable if alone else 0.0
             yield replace(test, p=result.p, adjusted=p, exchanges=result.draws, detectable=detectable)
 
 
 def pair_name(ours: GridEntry, theirs: GridEntry) -> str:
-    """Return an order-independent name of two numbers, from the keys of their measurements."""
+    """Return an order-independent name for a pair of numbers, from the keys of their measurements."""
     return sha256(json.dumps(sorted([[*ours.keys], [*theirs.keys]])).encode()).hexdigest()[:32]
 
 
@@ -101,7 +101,7 @@ def compared_entries(grid: Grid) -> Iterator[tuple[GridEntry, GridEntry, str]]:
 def keep_permutations(run: Run, filled: Iterable[Grid], store: Store) -> dict[str, str]:
     """Run the permutation tests of a run's tables and write the results to its folder.
 
-    Results of other numbers are kept. Return the reasons for tests that could not be run, by table and metric.
+    Earlier results for other numbers remain. Return why tests could not be run, by table and metric.
     """
     results, reasons = dict(permutations(run)), {}
     for grid in filled:

@@ -28,7 +28,7 @@ class ProbeStatement:
 
     @property
     def metric(self) -> str:
-        """The suite's name of the statement's metric; empty if the suite does not have it."""
+        """The suite's name for the statement's metric; empty if the suite does not have that metric."""
         return str(self.cell.probes[self.probe]["measured"].get(self.statement["metric"], ""))
 
     @property
@@ -68,7 +68,7 @@ def number_rows(run: Run) -> list[list[str]]:
 
 
 def failing_premises(run: Run) -> list[str]:
-    """Return each premise that does not hold for some model, for footnotes."""
+    """Return each premise that does not hold for at least one model, for footnotes."""
     failing = by_key(
         (premise["text"], name_on(stated.cell, "model"))
         for _, stated in _statements(run) for premise in stated.statement["premises"] if not premise["holds"]
@@ -79,7 +79,7 @@ def failing_premises(run: Run) -> list[str]:
 
 
 def broken_promises(run: Run) -> list[str]:
-    """Return the measurements that contradict proven bounds, which mean an error in the code or the proof."""
+    """Return the measurements that contradict proven bounds; each indicates an error in the code or the proof."""
     return list(dict.fromkeys(_alarm(stated) for _, stated in _statements(run) if stated.broken))
 
 

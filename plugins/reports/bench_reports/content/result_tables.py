@@ -16,7 +16,7 @@ from bench_reports.language.schema import Table as TableSchema
 
 Cells: TypeAlias = Sequence[Sequence[TableCell]]
 JOINED = ", "  # between the names of a row
-BESIDE = " beside the published"  #: after the id of a table, as the heading of its differences
+BESIDE = " beside the published"  #: follows the id of a table in the heading of its differences
 
 
 def results_table(run: Run, grid: Grid) -> TableBlock:
@@ -34,7 +34,7 @@ def results_table(run: Run, grid: Grid) -> TableBlock:
 
 
 def file_of(run: Run, table: TableSchema, name: str, caption: str, remarks: Sequence[str]) -> TableFile:
-    """Return the file of a table; its label contains the suite, as a paper may include tables of several suites."""
+    """Return the file of a table; its label names the suite, because a paper may include tables of several suites."""
     width = WIDTHS.get(str(table.width)) or float(table.width)
     label = f"tab:{run.info.get('label') or run.suite.suite}:{name}"
     return TableFile(name, label, caption, width, table.width == "column", remarks)

@@ -36,7 +36,7 @@ def _tests(grid: Grid) -> Iterator[Test]:
             else:
                 comparisons = with_baseline(numbers, rows.index(baseline)) if baseline in rows else []
             if not any(test.estimate.varies for test in comparisons):
-                continue  # no variance: a single training, and examples that are not a sample
+                continue  # no variance: a single training run, and examples that are not a sample
             for test in comparisons:
                 first, other = (rows[test.first], place), (rows[test.other], place)
                 interval = printed(numbers[0][0].scale, test.estimate.interval())
@@ -62,7 +62,7 @@ def mark_significance(grid: Grid, tests: Sequence[Test]) -> Grid:
 def detectable_differences(grid: Grid, labels: TableLabels) -> list[str]:
     """Return the range of minimum detectable differences of each metric.
 
-    Such as `BLEU 0.4 to 1.1`, or on a log scale `Perplexity 2 to 5 %`.
+    Examples are `BLEU 0.4 to 1.1` and, on a log scale, `Perplexity 2 to 5 %`.
     """
     columns = {column.value: column.number for column in reversed(grid.columns) if column.of == "cells"}
     texts, tests = [], [test for test in grid.tests if test.detectable]
@@ -115,7 +115,7 @@ def is_untrained(run: Run, cells: Iterable[CellResult]) -> bool:
 
 def _over(seeds: set[int], exchanges: int, trained: bool) -> str:
     if exchanges:
-        alone = "" if not seeds or not trained else "; these trainings only" if seeds != {1} else "; single seed"
+        alone = "" if not seeds or not trained else "; these training runs only" if seeds != {1} else "; single seed"
         return f"paired permutation test, {exchanges:,} permutations of examples{alone}"
     if not seeds:
         return "paired test over examples"

@@ -49,7 +49,7 @@ def _alike(grid: Grid) -> Iterator[list[int]]:
 
 
 def _average_column(column: Column, grid: Grid, places: Sequence[int]) -> Column:
-    """Return a column of averages; the averaged signatures may differ, as between languages."""
+    """Return a column of averages; the averaged signatures may differ, for example between languages."""
     signatures = dict.fromkeys(grid.columns[place].number.signature for place in places)
     number: Score = replace(column.number, signature=", ".join(signatures))
     return replace(column, number=number, mark=column.mark if len(signatures) == 1 else "")
@@ -58,7 +58,7 @@ def _average_column(column: Column, grid: Grid, places: Sequence[int]) -> Column
 def _average(row: Sequence[GridEntry], places: Sequence[int], scale: str) -> GridEntry:
     """Return the mean of a row over columns, or the geometric mean on a log scale.
 
-    Without a mean if a column has no number, and without a standard deviation if the seeds of columns differ.
+    There is no mean if a column has no number, and no standard deviation if the seeds of the columns differ.
     """
     entries = [row[place] for place in places]
     means = [entry.summary.mean for entry in entries if entry.summary]

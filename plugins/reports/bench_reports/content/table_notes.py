@@ -22,15 +22,15 @@ from bench_reports.content.verdicts import obstacles, same_examples
 
 MEANING_OF_VERDICTS = (
     "Equivalent: the 90 % interval of the difference lies within the tolerance. Better, worse: its 95 % interval "
-    "lies beyond the tolerance. An unpublished standard deviation is assumed equal to ours; with a single seed, "
-    "there is no verdict then."
+    "lies beyond the tolerance. An unpublished standard deviation is assumed to equal ours; with a single seed, "
+    "there is no verdict in this case."
 )
 OTHER_EXAMPLES = "The published test set is treated as another sample with the same sampling error as ours."
 
 
 NO_INTERVAL = (
-    "No interval where trainings appear to differ qualitatively: at least a third are at a bound of the metric, or "
-    "their mean is within one standard deviation of a bound."
+    "No interval where training runs appear to differ qualitatively: at least a third are at a bound of the metric, "
+    "or their mean is within one standard deviation of a bound."
 )
 MAX_APART = 5  # numbers listed in a note
 
@@ -153,7 +153,7 @@ def _errors(run: Run, grid: Grid) -> str:
 
 
 def _apart(run: Run, grid: Grid) -> Iterable[str]:
-    """Yield the notes on numbers without interval, whose trainings differ qualitatively, and these by seed."""
+    """Yield the notes on numbers without interval, whose training runs differ in kind, with each number by seed."""
     labels, texts = TableLabels.of(run, grid.table), []
     for row, entries in zip(grid.rows, grid.entries, strict=True):
         for column, entry in zip(grid.columns, entries, strict=True):

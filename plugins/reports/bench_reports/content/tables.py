@@ -131,7 +131,7 @@ def _grid(run: Run, table: Table, cells: Sequence[CellResult]) -> Grid:
 
 
 def _matches(cell: CellResult, table: Table) -> bool:
-    """Return whether a cell matches `where`; a cell without a name on an axis matches there."""
+    """Return whether a cell matches `where`; a cell without a name on an axis matches any name on that axis."""
     return all(name_on(cell, axis) in ("", *names) for axis, names in table.where.items())
 
 

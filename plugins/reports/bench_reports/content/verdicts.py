@@ -27,7 +27,7 @@ def with_verdicts(run: Run, grid: Grid) -> Grid:
         tolerance = printed.tolerance_of(columns.get(column.label, column.label))
         within = tolerance.within if tolerance else None
         runs = entry.published.runs or printed.runs or 1
-        same = same_examples(run, reference, entry)  # otherwise equally many are assumed, unless the number is known
+        same = same_examples(run, reference, entry)  # else the same number is assumed, unless the paper's is known
         ratio = None if same else max(entry.examples, default=1) / printed.examples if printed.examples else 1.0
         result = comparison(entry, entry.published, runs, within, better, ratio)
         if result and not comparable:
@@ -58,7 +58,7 @@ def obstacles(run: Run, table: Table) -> list[str]:
 def comparison(
     entry: GridEntry, printed: Value, runs: int, tolerance: float | None, better: int, ratio: float | None = None
 ) -> PublishedComparison | None:
-    """Compare a mean over seeds with a published mean over `runs` trainings; None if either is not a number.
+    """Compare a mean over seeds with a published mean over `runs` training runs; None if either is not a number.
 
     `ratio` is our number of examples divided by theirs, None for the same examples. Numbers on a log scale are
     compared by logarithm, with deviation and tolerance relative to the published value.
@@ -87,7 +87,7 @@ def comparison(
 
 
 def _directions(reference: Reference, printed: Published) -> Mapping[str, int]:
-    """Return the better direction of each of our columns, from the paper: +1 or -1."""
+    """Return the better direction of each of our columns, as given by the paper: +1 or -1."""
     signs = {"up": 1, "down": -1}
     labels = ((reference.columns.get(theirs, theirs), way) for theirs, way in printed.direction.items())
     return {label: signs[way] for label, way in labels if label is not None}

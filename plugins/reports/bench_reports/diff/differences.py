@@ -49,7 +49,7 @@ class CellDifference:
 
 
 def difference(run: Run, sides: Sides, by: str | None = None) -> CellDifference:
-    """Compare two cells by the numbers of a run; raise SuiteError if they share no metric, or not the metric `by`."""
+    """Compare two cells by the numbers of a run; raise SuiteError unless they share metrics, and `by` if given."""
     pairs = pairs_of(*sides)
     compared = contrasts(run, pairs)
     _check_metrics(compared, by, sides)
@@ -63,7 +63,7 @@ def difference(run: Run, sides: Sides, by: str | None = None) -> CellDifference:
 
 
 def _check_metrics(compared: Sequence[Contrast], by: str | None, sides: Sides) -> None:
-    """Raise SuiteError if the cells share no metric, or not the metric `by`."""
+    """Raise SuiteError unless the cells share at least one metric, and the metric `by` if it is given."""
     names = [contrast.metric for contrast in compared]
     if not names:
         cells = [cell for side in sides for cell in side]
@@ -107,7 +107,7 @@ def with_examples(
 
 
 def _default_metric(evidence: Mapping[str, ExampleEvidence]) -> str:
-    """Return the first metric of outputs with a direction, or the first metric of outputs, or the first metric."""
+    """Return the first output metric with a direction; without one, the first output metric, or else the first."""
     of_likelihoods = {name: bool(each.contrast.number.kind) for name, each in evidence.items()}
     return min(evidence, key=lambda name: (of_likelihoods[name], not evidence[name].metric.better), default="")
 
@@ -264,17 +264,17 @@ def _footnotes(result: CellDifference, draws: int) -> list[str]:
         alone = "examples"
         if result.is_trained:
             alone += " only (single seed: training variance unknown)"
-        of_these = ", these trainings only" if result.is_trained else ""
+        of_these = ", these training runs only" if result.is_trained else ""
         of_others = any(not contrast.estimate.of_these_trainings for contrast in tested if contrast.estimate)
         over = "examples and seeds" if of_others else alone
-        notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 if the interval excludes no difference.")
+        notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 if A = B lies outside the interval.")
         if any(contrast.koehn is not None for contrast in tested):
             notes.append(f"As sacrebleu: sacreBLEU's paired bootstrap, one-sided{of_these}.")
     if least := [f"{contrast.metric} {_least(contrast)}" for contrast in tested]:
         notes.append(f"Minimum detectable difference (80 % power): {', '.join(least)}.")
     if result.permutations:
         at_once = ", jointly for all seeds" if several else ""
-        at_once += "; these trainings only" if several and result.is_trained else ""
+        at_once += "; these training runs only" if several and result.is_trained else ""
         notes.append(f"Paired permutation test: {draws:,} permutations of examples between A and B{at_once}.")
     if result.wins:
         notes.append(

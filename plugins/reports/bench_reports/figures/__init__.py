@@ -1,4 +1,4 @@
-"""Figures: their data from a run, and their drawing.
+"""Extract the data of figures from a run, and draw the figures.
 
 Figures of generation order are in `bench_indigo`.
 """

@@ -13,9 +13,9 @@ from bench_reports.figures.limits import Cuts, cuts_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_MARKS = 10  # on a line
-MAX_SURVIVAL_MARKS = 6  # on a survival curve
-GROUP_WIDTH = 0.8  # of the bars at a name, relative to the distance between names
+MAX_MARKS = 10  # marks on a line
+MAX_SURVIVAL_MARKS = 6  # marks on a survival curve
+GROUP_WIDTH = 0.8  # width of the bars at a name, relative to the distance between names
 HALO = 1.9  # points of white around an error bar, to set it off from a dark bar
 CUT: Mapping[str, Any] = {"marker": "+", "markersize": 7, "linestyle": "", "clip_on": False, "zorder": 3}
 
@@ -144,7 +144,7 @@ def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -
 
 
 def _ends(axes: Axes, points: Sequence[Any], cuts: Cuts) -> list[tuple[float, float]]:
-    """Return the lower and upper ends of bands, cut where they go too far; nan where there are none."""
+    """Return the lower and upper ends of bands, cut to the limits in `cuts`; nan where there are no bands."""
     log, known = axes.get_yscale() == "log", (_cut(point.low, point.high, cuts) for point in points)
     return [
         (nan, nan) if low is None or high is None or not has_place(high, log) else (low, high) for low, high in known

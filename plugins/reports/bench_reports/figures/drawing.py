@@ -35,7 +35,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-ASPECT, MAX_HEIGHT = 0.64, 3.0  # of a panel: height by width, and inches
+ASPECT, MAX_HEIGHT = 0.64, 3.0  # a panel's height relative to its width, and its maximum height in inches
 MIN_WIDTH, MIN_HEIGHT = 1.55, 1.3  # inches of a panel next to others
 LEFT, BETWEEN = 0.55, 0.12  # inches to the left of panels, and between two
 CURVED = ("line", "survival")

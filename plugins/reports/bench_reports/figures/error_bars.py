@@ -1,4 +1,4 @@
-"""Means over seeds, the ends of their bands and error bars, and notes about these."""
+"""Means over seeds, the ends of their bands and error bars, and notes that explain them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class SeedMean(NamedTuple):
 
 
 def mean_of_cells(run: Run, cells: Sequence[CellResult], metric: str, spread: Spread) -> tuple[SeedMean, str]:
-    """Return the mean of a metric over cells that differ only in the seed, and why it has no interval, if so.
+    """Return a metric's mean over cells that differ only in the seed, and, if it has no interval, the reason.
 
-    The interval is the one in tables: over seeds and examples, or with one seed over the examples of that training.
+    Intervals are as in tables: over seeds and examples, or with one seed, over the examples of that training run.
     """
     from bench_reports.statistics.measurements import interval_of, measured
 
@@ -54,7 +54,7 @@ def mean_of_cells(run: Run, cells: Sequence[CellResult], metric: str, spread: Sp
 def mean_of_values(values: Sequence[float], scale: Scale | Literal[""], spread: Spread) -> SeedMean:
     """Return the mean over seeds of values that vary with seeds alone, such as those of a training curve.
 
-    A single seed has no spread, nor have values of which one is infinite or undefined.
+    There is no spread for a single seed, or if any value is infinite or undefined.
     """
     if spread == "none" or len(values) < 2 or not all(map(isfinite, values)):
         return _with_ends(values, None)
@@ -95,7 +95,7 @@ def variation(picture: Picture, trained: bool) -> str:
     seeds = {row.seeds for row in rows if row.seeds}
     if max(seeds) < 2:
         if drawn:
-            return f"One seed: {shown} are 95 % intervals over examples{', for this training only' * trained}."
+            return f"One seed: {shown} are 95 % intervals over examples{', for this training run only' * trained}."
         return f"One seed: no {shown}, because the variation over seeds is unknown."
     counted = " to ".join(f"{number:,}" for number in sorted({min(seeds), max(seeds)}))
     if picture.figure.spread == "none" or not drawn:

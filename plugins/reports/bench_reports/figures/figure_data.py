@@ -148,7 +148,7 @@ class FigureData:
         return {self.label(names, by or [""]): self.group(cells, self.figure.by) for names, cells in panels}
 
     def group(self, cells: Iterable[CellResult], texts: Sequence[str]) -> dict[Names, list[CellResult]]:
-        """Return cells by their names on axes or values of settings, in the order of the suite; numbers ascend."""
+        """Return cells by names on axes or values of settings, in suite order, with numbers in ascending order."""
         sides = [self.figure.sides[text] for text in texts]
         groups: dict[Names, list[CellResult]] = defaultdict(list)
         for result in cells:
@@ -203,7 +203,7 @@ class FigureData:
         return labels.get(axis) or labels.get(text) or text.replace(".", " ").replace("_", " ")
 
     def leave_out(self, result: CellResult, reason: str) -> None:
-        """Note that a cell, or the training of a cell, has no data."""
+        """Note that a cell, or its training run, has no data."""
         axes = (*TRAINING_AXES, "seed") if self.figure.history else AXES
         name = cell_name({axis: result.cell[axis] for axis in axes if axis in result.cell})
         self.missing[name, reason or result.status] = None
@@ -228,7 +228,7 @@ def check_unique_seeds(cells: Sequence[CellResult]) -> Sequence[CellResult]:
     for result in cells:
         other = seen.setdefault(seed_of(result), result)
         if other is not result:
-            raise SuiteError(f"{cell_name(other.cell)} and {cell_name(result.cell)} have the same place.")
+            raise SuiteError(f"{cell_name(other.cell)} and {cell_name(result.cell)} share a place. Select only one.")
     return cells
 
 
@@ -237,8 +237,8 @@ class FigureKind:
     """A kind of figure that a plugin adds with `bench_figure`: how it is made from a run, drawn, and described."""
 
     make: Callable[[FigureData], Picture]
-    draw: Callable[[Canvas, Picture], None]  # on an empty canvas; sets its size
-    details: Callable[[Picture], Sequence[Block]]  # such as headings and tables
+    draw: Callable[[Canvas, Picture], None]  # draws on an empty canvas and sets its size
+    details: Callable[[Picture], Sequence[Block]]  # returns blocks such as headings and tables
     seeds: str  # which seeds are shown, for the notes below a figure
 
 

@@ -29,7 +29,7 @@ def cost_pictures(run: Run) -> list[Picture]:
 
 
 def _figures(run: Run) -> list[Figure]:
-    """Return the figures of a suite with its labels and those of metrics, where they have none of their own.
+    """Return the figures of a suite; names without labels in a figure get the labels of the suite or of metrics.
 
     Labels named `x` and `y` are taken from the figure alone.
     """
@@ -45,7 +45,7 @@ def _picture(data: FigureData) -> Picture:
         kind = data.figure.kind
         maker = MAKERS.get(kind) or getattr(kind_of(kind), "make", None)
         if maker is None:
-            raise SuiteError(f"no installed plugin draws figures of kind {kind!r}.")
+            raise SuiteError(f"no installed plugin draws figures of kind {kind!r}. Install the plugin that does.")
         picture = maker(data)
     except SuiteError as error:
         return Picture(data.figure, cells=data.cells, missing=[*data.missing], empty=str(error))

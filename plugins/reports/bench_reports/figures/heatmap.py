@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROW, HEAD = 0.36, 0.85  # inches of a row, and above and below all rows
-MAX_LABEL_SHARE = 0.35  # of the width, for the names of rows
+MAX_LABEL_SHARE = 0.35  # share of the width for the names of rows
 EDGES = 0.4  # inches of the width
 LETTER = 0.6  # width of a character relative to its size
 MIN_SIZE, MIN_LEGIBLE_SIZE, MAX_SIZE = 2.0, 5.0, 8.0  # points
 SHORTENED = "Numbers are shortened to be legible; all digits, and standard deviations over seeds, are in the CSV."
-PALEST, DARKEST = 0.08, 0.92  # of the colour scale, on which nothing is white
-DARK = 0.55  # of the colour scale, from which on text is white
+PALEST, DARKEST = 0.08, 0.92  # shades of the colour scale that are used; none is white
+DARK = 0.55  # shade of the colour scale from which on text is white
 
 
 def heat_picture(data: FigureData) -> Picture:
@@ -100,7 +100,7 @@ class HeatmapLayout:
         self.rows = [row.label for row in picture.series]
         self.columns = [tile.x for tile in picture.series[0].rows]
         self.width = picture.figure.inches
-        self.room = MAX_LABEL_SHARE * self.width  # for the name of a row, or of a slanted column
+        self.room = MAX_LABEL_SHARE * self.width  # inches for the name of a row, or of a slanted column
         side = min(self.room, letter * max(map(len, self.rows)))
         self.tile = (self.width - side - EDGES) / len(self.columns)
         longest = letter * max(map(len, self.columns))

@@ -25,7 +25,7 @@ BOXES = (
 
 
 class BoxStatistics(NamedTuple):
-    """The quartiles of values, the farthest values within 1.5 interquartile ranges, and all beyond (Tukey, 1977)."""
+    """The quartiles of values, the farthest values within 1.5 interquartile ranges, and outliers (Tukey, 1977)."""
 
     examples: int
     mean: float
@@ -136,7 +136,7 @@ def drawable(counts: Counts, log: bool) -> list[tuple[float, int]]:
 def edges(values: Sequence[float], most: int, log: bool) -> list[float]:
     """Return the edges of at most `most` bins over drawable values; the last bin includes the greatest value.
 
-    Bins of whole numbers begin and end half-way between two, and bins never get narrower towards higher values, so
+    Bins of whole numbers have edges half-way between numbers, and never get narrower towards higher values, so
     that no bar is low or high only because of where the bins fall.
     """
     low, high = min(values), max(values)

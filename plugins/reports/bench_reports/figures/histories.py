@@ -13,8 +13,8 @@ from bench_core.suites.axes import TRAINING_AXES
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Names, Picture, Point, Series, has_place, with_unit
 
-History: TypeAlias = Sequence[Mapping[str, Any]]  # the evaluations of one training
-Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values, of one seed
+History: TypeAlias = Sequence[Mapping[str, Any]]  # the evaluations of one training run
+Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values of one seed
 
 
 def history_picture(data: FigureData) -> Picture:
@@ -27,7 +27,7 @@ def history_picture(data: FigureData) -> Picture:
     )
     if keys and figure.y not in keys:
         known = [key for key in keys if key not in ("step", "epoch", "best")]
-        raise SuiteError(f"no training of this run records {figure.y!r}. {suggestion(figure.y, known)}")
+        raise SuiteError(f"no training history of this run contains {figure.y!r}. {suggestion(figure.y, known)}")
     series, groups = [], []
     for (panel, names), group in histories.items():
         if curves := [*_curves(data, group)]:
@@ -39,7 +39,7 @@ def history_picture(data: FigureData) -> Picture:
 
 
 def _histories(data: FigureData, cells: Iterable[CellResult]) -> Iterator[tuple[CellResult, History]]:
-    """Yield one cell of every training, with its history."""
+    """Yield one cell of every training run, with its history."""
     for result in {
         tuple(result.cell.get(axis) for axis in (*TRAINING_AXES, "seed")): result for result in cells
     }.values():
@@ -65,7 +65,7 @@ def _curves(data: FigureData, group: Iterable[tuple[CellResult, History]]) -> It
 
 
 def _curve(history: History, x: str, y: str) -> Curve:
-    """Return the points of one training; by epochs, none before the end of its first epoch.
+    """Return the points of one training run; if x is the epoch, there are none before the first epoch ends.
 
     A history records completed epochs only; the progress within an epoch is computed from the updates.
     """

@@ -78,7 +78,7 @@ class KeptFile(Generic[T]):
             self.write(run.folder / self.file, self.make_records(run, store))
 
     def merge(self, runs: Sequence[Run], merged: Run) -> None:
-        """Write the records of a merged run: those of the same artifacts in the runs that were merged."""
+        """Write the records of a merged run, copied from the runs that were merged where artifacts are the same."""
         if not any((run.folder / self.file).exists() for run in runs):
             return
         known: dict[Any, T] = {}
@@ -98,14 +98,14 @@ class KeptFile(Generic[T]):
         """Yield a remark for each record that differs from the artifacts in the store."""
         known = self.read(run)
         if known and store is None:
-            yield Remark(f"{run.folder / self.file}: the store is not here", wrong=False)
+            yield Remark(f"{run.folder / self.file}: the store is not available", wrong=False)
         elif known and store is not None:
             here = {(identity(record.cell), record.name): record for record in self.make_records(run, store)}
             for record in known:
                 there = here.get((identity(record.cell), record.name))
                 if there is None or (not there.reason and _line(there) != _line(record)):
                     name = f"{cell_name(record.cell)}: {record.name}"
-                    yield Remark(f"{run.folder / self.file}: {name}: its values are not those in the store")
+                    yield Remark(f"{run.folder / self.file}: {name}: its values differ from those in the store")
 
 
 def identity(cell: Mapping[str, object]) -> tuple[object, ...]:

@@ -15,9 +15,9 @@ from bench_reports.figures.figure_data import Picture, has_place
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-OVERSHOOT = 0.04  # of its length, by which an axis goes beyond the bound of a metric
-MIN_CUT_RATIO = 2.0  # intervals beyond all means, from which on others are cut
-TIMES, LONG = 10.0, 1e3  # on a log axis: factor beyond all means, and factor of an unusually long interval
+OVERSHOOT = 0.04  # share of its length by which an axis extends beyond the bound of a metric
+MIN_CUT_RATIO = 2.0  # median interval lengths beyond all means at which intervals are cut
+TIMES, LONG = 10.0, 1e3  # on a log axis: factor beyond all means, and factor that makes an interval unusually long
 AXES: Sequence[Literal["x", "y"]] = ("x", "y")
 CUT = "Intervals that extend far beyond all means are cut at the end of the axis; their ends are in the CSV."
 

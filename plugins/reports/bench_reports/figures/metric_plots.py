@@ -40,7 +40,7 @@ class Quantity:
 
     @cached_property
     def number(self) -> Score:
-        """A number of it; raises SuiteError if it is not measured, or has several kinds."""
+        """A number of this quantity; raises SuiteError if it is not measured, or has several kinds."""
         if not self.cost and self.name not in self.data.run.suite.metrics:
             raise SuiteError(f"the run does not measure {self.name}.")
         return Score() if self.cost else self.data.number(self.name)
@@ -51,7 +51,7 @@ class Quantity:
         return self.data.figure.labels.get(axis) or usual
 
     def applicable(self, cells: Sequence[CellResult]) -> Sequence[CellResult]:
-        """Return the cells to which it applies: those not skipped on purpose."""
+        """Return the cells to which the quantity applies: all except cells skipped on purpose."""
         return cells if self.cost else applicable(self.data.run, cells, self.name)
 
     def value(self, result: CellResult) -> float | None:
@@ -69,7 +69,7 @@ class Quantity:
         return average if average.low is None else average._replace(low=max(0.0, average.low))
 
     def leave_out(self, result: CellResult) -> None:
-        """Note that a cell lacks it."""
+        """Note that a cell lacks this quantity."""
         unknown = result.reason or f"the run does not record its {cost_label(self.name)}" if self.cost else ""
         self.data.leave_out(result, unknown or why_missing(result, self.name))
 
@@ -112,7 +112,7 @@ def _points(
 
 
 def _complete_cells(cells: Sequence[CellResult], *quantities: Quantity) -> list[CellResult]:
-    """Return the cells that have all of some quantities, and note the others."""
+    """Return the cells that have all of these quantities, and note the others."""
     known = []
     for result in cells:
         if missing := next((quantity for quantity in quantities if quantity.value(result) is None), None):
@@ -123,7 +123,7 @@ def _complete_cells(cells: Sequence[CellResult], *quantities: Quantity) -> list[
 
 
 def scatter_picture(data: FigureData) -> Picture:
-    """Return points by two metrics or costs, means over seeds that have both; a line joins them by their x."""
+    """Return points of two metrics or costs, averaged over seeds that have both; a line joins them in order of x."""
     figure, spent = data.figure, StageCosts(data.run)
     x, y = Quantity(data, spent, figure.x), Quantity(data, spent, figure.y)
     unknown = {x.name, y.name}.difference(data.run.suite.metrics, figure.costs)

@@ -21,8 +21,8 @@ LETTER = 0.57 * TEXT / 72  #: inches of an average character of a label
 NARROW = 0.56 * SMALL / 72  #: inches of an average character of a legend or at a tick
 HANDLE, LEADING = 0.45, 0.148  #: inches in a legend: around a name, and of a line
 NAME_OFFSET = 4.0  # points from the end of a line to its name
-RIGHT_EDGE = 0.9  # of the width of an axis, beyond which a line ends at the right
-MAX_NAME_WIDTH = 0.34  # of the width of a figure, at lines
+RIGHT_EDGE = 0.9  # share of the width of an axis beyond which a line counts as ending at the right
+MAX_NAME_WIDTH = 0.34  # share of the width of a figure, for names of lines
 RADIUS = 3.2  # points of a mark and the space around it
 MAX_SHIFT = 1.5  # heights of a name, from the end of its line
 
@@ -41,7 +41,7 @@ def plain(text: str, inches: float, letter: float = LETTER) -> str:
 
 
 def distinct(names: Sequence[str], inches: float, letter: float = LETTER) -> list[str]:
-    """Return names as `plain` does, truncated where they stay distinct: at the end, else elsewhere, else numbered."""
+    """Return names as `plain` does, kept distinct by truncating them at the end or elsewhere, or by numbers."""
     shown, most = [_sanitize(name) for name in names], _letters(inches, letter)
     long = [name for name in shown if len(name) > most]
     alike = takewhile(lambda letters: len({*letters}) == 1, zip(*long, strict=False))
@@ -138,8 +138,8 @@ def name_points(
 ) -> bool:  # fmt: skip
     """Write names next to points, and return True; if not all fit, write nothing and return False.
 
-    They avoid `ways`, such as lines between points and error bars. With `some`, they may overlap these if all then
-    have a place; otherwise only those with a place are written.
+    Names avoid `ways`, such as lines between points and error bars. With `some`, they may overlap `ways` if every
+    name then has a place; otherwise, only names that have a place are written.
     """
     axes.margins(x=0.1, y=0.1)
     canvas.draw_without_rendering()
@@ -185,7 +185,7 @@ def _size(canvas: Canvas, name: str, points: float = SMALL) -> Position:
 
 
 def add_legend(canvas: Canvas, artists: Sequence[Any], labels: Sequence[str]) -> None:
-    """Add a legend above the panels, and make the figure higher by its height."""
+    """Add a legend above the panels, and increase the height of the figure by that of the legend."""
     width, height = canvas.get_size_inches()
     columns = columns_of(labels, width)
     canvas.set_size_inches(width, height + LEADING * ceil(len(labels) / columns) + 0.05)

@@ -1,4 +1,4 @@
-"""Places of names next to what they name: at the ends of lines, or at points, without overlaps."""
+"""Find places for names at the ends of lines, or next to points, without overlaps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Box(NamedTuple):
 
 
 def spread_out(heights: Sequence[float], gap: float, low: float, high: float) -> list[float] | None:
-    """Return heights as near to those given as possible, in the same order, with a gap of at least `gap`.
+    """Return heights as near as possible to `heights`, in the same order, with gaps of at least `gap`.
 
     All are from `low` to `high`; None if there is no room. Heights that are too near to each other are moved apart
     around their mean, by least squares (pool adjacent violators).
@@ -56,7 +56,7 @@ def spread_out(heights: Sequence[float], gap: float, low: float, high: float) ->
 def beside_points(
     points: Sequence[Position], sizes: Sequence[Position], bounds: Box, radius: float, obstacles: Sequence[Box] = ()
 ) -> list[Position | None]:
-    """Return the lower left corner of each point's name, where it overlaps no other name, no point and no obstacle.
+    """Return the lower left corner of each point's name, so that it overlaps no other name, point or obstacle.
 
     `sizes` are widths and heights of the names, `radius` the radius of the marks. None for a name without a place.
     """
@@ -71,7 +71,7 @@ def beside_points(
 
 
 def along(line: Sequence[Position], step: float, radius: float) -> list[Box]:
-    """Return squares along a line of straight segments, at most `step` apart, that names avoid."""
+    """Return squares for names to avoid, at most `step` apart along a line of straight segments."""
     centres = []
     for (x, y), (next_x, next_y) in pairwise(line):
         parts = max(1, ceil(max(abs(next_x - x), abs(next_y - y)) / step))
@@ -85,7 +85,7 @@ def _neighbours(points: Sequence[Position], index: int, reach: float) -> int:
 
 
 def _around(point: Position, size: Position, radius: float) -> list[Box]:
-    """Return the places of a name around its point, best first: the nearest, then some a little farther away."""
+    """Return the places of a name around its point, best first: the nearest, then places slightly farther away."""
     (x, y), (width, height) = point, size
     boxes = []
     for far in (1.0, 2.2):

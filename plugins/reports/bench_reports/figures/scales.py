@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bench_reports.figures.figure_data import Picture
 
-MAX_TICKS = 9  # at numbers of the suite
+MAX_TICKS = 9  # ticks at numbers from the suite
 LEANING, CLOSE = 35, 0.2  # degrees of names too long to be horizontal; inches per name below which they are upright
 TICK_GAP = 3.0  # points between the numbers of two ticks
 
@@ -62,7 +62,7 @@ def set_places(axes: Axes, names: Sequence[str], inches: float) -> float:
 
 
 def set_ticks(axes: Axes, numbers: Sequence[float], inches: float) -> None:
-    """Put ticks at the numbers of the suite, if they are few and their texts do not touch."""
+    """Put ticks at the numbers from the suite, if there are few and their texts do not touch."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
     drawable = [number for number in numbers if axes.get_xscale() == "linear" or number > 0]

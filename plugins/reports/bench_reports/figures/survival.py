@@ -1,4 +1,4 @@
-"""Survival curves of output lengths: the share of outputs not ended after each token (Kaplan and Meier, 1958)."""
+"""Survival curves of output lengths: the share still unfinished after each token (Kaplan and Meier, 1958)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Ends: TypeAlias = Sequence[tuple[int, int, int]]  # a length, outputs that ended
 
 
 class SurvivalPoint(NamedTuple):
-    """A point of a survival curve, which is constant from there on: percent of the outputs, like `Point`."""
+    """A point of a survival curve, in percent of outputs, like `Point`; the curve is constant until the next."""
 
     x: int
     mean: float
@@ -120,7 +120,7 @@ def _series(data: FigureData, panel: str, names: Names, curves: Sequence[Ends]) 
 
 
 def survival(ends: Ends) -> dict[int, float]:
-    """Return the share that has not ended after each length at which outputs end or are truncated."""
+    """Return the share of outputs still unfinished after each length at which outputs end or are truncated."""
     left, share, curve = sum(ended + cut for _, ended, cut in ends), 1.0, dict[int, float]()
     for length, ended, cut in ends:
         share *= 1 - ended / left

@@ -7,7 +7,7 @@ EXACT = 12  #: significant digits of a number in the suite
 
 
 def tick_text(value: float, digits: int = 6, powers: bool = False) -> str:
-    """Return a number with some significant digits as text, such as `10,000`, `0.5` or `2×10⁸`.
+    """Return a number as text with `digits` significant digits, such as `10,000`, `0.5` or `2×10⁸`.
 
     With `powers`, every number is a multiple of a power of ten; infinite numbers have no text.
     """

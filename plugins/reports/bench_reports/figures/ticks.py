@@ -11,7 +11,7 @@ from bench_reports.figures.style import SMALL
 from bench_reports.figures.tick_text import FROM, TO, tick_text
 
 STEPS = [1, 2, 2.5, 5, 10]  #: between ticks, times powers of ten
-MIN_LOG_RATIO = 5.0  # of the ends of an axis with ticks at powers of ten
+MIN_LOG_RATIO = 5.0  # ratio of the ends of an axis from which on ticks are at powers of ten
 TICK_GAP = 3.0  #: points between the numbers of two ticks
 DIGIT, LINE = 0.64, 1.2  # relative to the font size: the width of a digit, the height of a line
 
@@ -33,7 +33,7 @@ class Numbers(Formatter):
 
 
 class Between(LogFormatter):
-    """Writes numbers between powers of ten if an axis shows few of these."""
+    """Writes numbers between powers of ten if an axis shows few powers of ten."""
 
     axis: Any  # set by matplotlib
 
@@ -48,7 +48,7 @@ class Between(LogFormatter):
 
 
 class Decades(LogLocator):
-    """Puts ticks at powers of ten, or at even steps on an axis too short for these."""
+    """Puts ticks at powers of ten, or at even steps if the axis is too short for powers of ten."""
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         low, high = sorted((vmin, vmax))
@@ -71,7 +71,7 @@ def _places(axis: Any, values: Sequence[float]) -> list[float]:
 
 
 def thin_out(places: Sequence[float], texts: Sequence[str], along: bool) -> list[str]:
-    """Return the texts of ticks; where they would touch, only every second, third, and so on."""
+    """Return the texts of ticks; if they would touch, keep only every second text, every third, and so on."""
     for step in range(1, len(texts) + 1):
         shown = [(place, text) for place, text in zip(places[::step], texts[::step], strict=True) if text]
         if not any(_touch(tick, other, along) for tick, other in pairwise(shown)):

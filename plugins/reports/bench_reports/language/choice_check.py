@@ -1,4 +1,4 @@
-"""Check `choose:`: choices can be made, and tables can show them."""
+"""Check `choose:`: whether choices can be made, and whether tables can show them."""
 
 from bench_core.model import Scorer
 from bench_core.registry import suggestion
@@ -69,7 +69,7 @@ def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None
 
 
 def check_chosen(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report unknown choices, and choices on another axis than that in `where`."""
+    """Report unknown choices, and choices on a different axis than `where` names."""
     known, note = {choice.id: choice for choice in language(names.suite).choose}, names.problems.add
     named = table.chosen
     alone = chosen_alone(names.source.data["tables"][keys[1]].get("where"))
@@ -102,9 +102,9 @@ def check_where_choices(names: Names, keys: list[str | int], table: Table) -> No
     for number, choice in enumerate(choices):
         clashing = [other.id for other in choices[:number] if other.axis == choice.axis]
         if clashing:
-            text = f"choices {clashing[0]!r} and {choice.id!r} are both among {choice.axis}s"
+            text = f"choices {clashing[0]!r} and {choice.id!r} both select {choice.axis}s"
             names.problems.add(
-                [*keys, "chosen"], f"{text}. A table can show one choice of models and one of decoders."
+                [*keys, "chosen"], f"{text}. A table can show one choice of models and one choice of decoders."
             )
         ours = names_in_table(names, table, choice.axis)
         for name in table.where.get(choice.axis, ()):

@@ -1,9 +1,9 @@
-"""Check `claims:`: every value exists, and every claim can be tested."""
+"""Check `claims:`: whether every value exists, and whether every claim can be tested."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from math import inf, isfinite
 
@@ -90,7 +90,7 @@ class _Claims:
         return metric not in TRAINING_COSTS and (config is None or config.is_count())
 
     def _quantifiers(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
-        """Yield a problem for each quantifier over a single training, or over values of different trainings."""
+        """Yield a problem for each quantifier over a single training run, or over values of different runs."""
         for quantifier in term.walk():
             if quantifier.operation == QUANTIFIER:
                 queries = dict.fromkeys(part.query for part in quantifier.walk() if part.query)
@@ -100,21 +100,21 @@ class _Claims:
                 other = next((query for query in trainings if trainings[query] != trainings[first or query]), None)
                 if first and other:
                     yield (
-                        f"{QUANTIFIER} compares values of the same weights, but {first} and {other} are of different "
-                        f"trainings ({_unlike(trainings[first], trainings[other])}). "
-                        "Leave it out to compare across trainings."
+                        f"{QUANTIFIER} compares values of the same weights, but {first} and {other} come from "
+                        f"different training runs ({_unlike(trainings[first], trainings[other])}). "
+                        f"To compare training runs, omit {QUANTIFIER}."
                     )
                 elif first:
                     yield from self._one_training(quantifier, cells[first])
 
     def _one_training(self, term: Term, cell: Mapping[str, str]) -> Iterator[str]:
-        """Yield a problem if a model has a single training, apart from those that a profile or `--seeds` excludes."""
+        """Yield a problem if a model is untrained, or has one seed that neither a profile nor `--seeds` set."""
         suite, model = self.names.suite, cell["model"]
         entry = suite.models[model].at(cell["task"])
         if not entry.training.trains:
-            yield f"`{term}`: model {model!r} is not trained, so it has no trainings. Leave out {QUANTIFIER}."
+            yield f"`{term}`: model {model!r} is not trained, so it has no training runs. Omit {QUANTIFIER}."
         elif len(entry.config.seeds(suite.seeds)) < 2 and not self._fewer_seeds:
-            yield f"`{term}`: {QUANTIFIER} over a single training has no effect. Set `seeds: 3`, or leave it out."
+            yield f"`{term}`: {QUANTIFIER} over a single training run has no effect. Set `seeds: 3`, or omit it."
 
     @property
     def _fewer_seeds(self) -> bool:
@@ -125,10 +125,11 @@ class _Claims:
         """Yield a problem if a claim is true, or false, for all scores within the bounds of its metrics."""
         bounds = dict.fromkeys(TRAINING_COSTS, (0.0, inf))
         bounds |= {name: limits for name, config in self.names.suite.metrics.items() if (limits := config.bounds())}
-        answer = truth(term, bounds)
+        metrics = dict.fromkeys(node.query.metric for node in term.walk() if node.query)
+        known = tuple((name, bounds[name]) for name in metrics if name in bounds)
+        answer = _truth(term, known)
         if answer is not None:
-            metrics = dict.fromkeys(node.query.metric for node in term.walk() if node.query)
-            ranges = ", ".join(f"{name} {_range(*bounds[name])}" for name in metrics if name in bounds)
+            ranges = ", ".join(f"{name} {_range(*limits)}" for name, limits in known)
             yield (
                 f"this is {str(answer).lower()} for all scores within the bounds of its metrics ({ranges}). Claim "
                 "something that measurements could either support or refute."
@@ -199,10 +200,10 @@ class _Claims:
         return True
 
     def _unknown_name(self, axis: str, name: str) -> list[str]:
-        """Return the problems of a name that no cell has."""
+        """Return the problems with a name that no cell has."""
         grids, known = self.names.suite.grids, self.names.names(axis)
         if name.startswith("cost."):
-            return [f"no cost of a training is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]
+            return [f"no training cost is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]
         if axis == "model" and name in grids:
             combination = next(iter(grids[name].combinations), name)
             return [f"model {name!r} is a grid. Name one of its combinations, such as {combination!r}."]
@@ -236,8 +237,13 @@ class _Claims:
         return [axis for axis in AXES[:-1] if not (scored and axis == "decoder")]
 
 
+@lru_cache(maxsize=1024)  # profiles of a suite share claims
+def _truth(term: Term, bounds: tuple[tuple[str, tuple[float, float]], ...]) -> bool | None:
+    return truth(term, dict(bounds))
+
+
 def _unlike(ours: Sequence[str], theirs: Sequence[str]) -> str:
-    """Return the names in which two trainings differ."""
+    """Return the names in which two training runs differ."""
     pairs = zip(TRAINING_AXES, ours, theirs, strict=True)
     return "; ".join(f"{axis} {name!r} and {other!r}" for axis, name, other in pairs if name != other)
 

@@ -14,7 +14,7 @@ from bench_reports.language.expressions import QUANTIFIER, Query, Term
 
 NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
-Name: TypeAlias = tuple[Query, int]  # a value, and the training it is from: 1, 2, ...; 0 outside of quantifiers
+Name: TypeAlias = tuple[Query, int]  # a value, and the number of its training run: 1, 2, ...; 0 outside quantifiers
 Monomial: TypeAlias = tuple[Name, ...]  # sorted; powers are repetitions
 Polynomial: TypeAlias = Mapping[Monomial, Fraction]
 Range: TypeAlias = tuple[Fraction | float, Fraction | float]  # floats where it is infinite
@@ -52,11 +52,11 @@ class FormulaReader:
 
     bounds: Mapping[str, tuple[float, float]]
     trainings: int
-    violations: int = 0  # trainings in which a condition must be violated
+    violations: int = 0  # training runs in which a condition must be violated
     box: dict[Name, Range] = field(default_factory=dict)
 
     def formula(self, term: Term, true: bool, training: int = 0) -> Formula:
-        """Return the formula under which an expression is true, or false."""
+        """Return the formula that holds exactly if an expression has the truth value `true`."""
         kind = term.operation
         if kind == "not":
             return self.formula(term.parts[0], not true, training)
@@ -171,7 +171,7 @@ def multiply(polynomial: Polynomial, other: Polynomial) -> Polynomial:
     """Return the product of two polynomials."""
     result: dict[Monomial, Fraction] = {}
     for (left, ours), (right, theirs) in product(polynomial.items(), other.items()):
-        monomial = tuple(sorted((*left, *right), key=str))
+        monomial = tuple(sorted((*left, *right), key=str)) if left and right else left or right
         result[monomial] = result.get(monomial, Fraction(0)) + ours * theirs
     return {monomial: share for monomial, share in result.items() if share}
 
@@ -215,7 +215,7 @@ def _extreme(kind: str, parts: Sequence[Quotient], guards: tuple[Formula, ...]) 
 
 
 def _above(case: Quotient, strict: bool) -> Formula:
-    """Return the formula that a quotient is > 0 if `strict`, else >= 0, where it is defined."""
+    """Return the formula for a quotient > 0 if `strict`, else >= 0, wherever the quotient is defined."""
     signs = []
     for factor in (1, -1):
         below = add({}, case.below, factor)

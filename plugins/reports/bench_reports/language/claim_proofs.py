@@ -39,7 +39,7 @@ MAX_FACTORS = 12  # inequalities that are multiplied in pairs
 
 
 def truth(term: Term, bounds: Mapping[str, tuple[float, float]]) -> bool | None:
-    """Return whether an expression is true, or false, for all values; None if that varies or is undecided.
+    """Return True or False if an expression has this truth value for all values; None if it varies or is undecided.
 
     `bounds` are by metric; an infinite end is no bound. Values for which a side is undefined are ignored.
     """
@@ -54,14 +54,14 @@ def implies(stronger: Term, weaker: Term, bounds: Mapping[str, tuple[float, floa
 
 
 def is_possible(wanted: Sequence[tuple[Term, bool]], bounds: Mapping[str, tuple[float, float]]) -> bool:
-    """Return whether values within bounds may give each of several expressions its wanted truth value."""
+    """Return whether values within bounds may exist that give every expression in `wanted` its truth value."""
     reader = FormulaReader(bounds, max(1, sum(_count_violations(term, true) for term, true in wanted)))
     formula = AllOf([reader.formula(term, true) for term, true in wanted])
     return _Search(reader.box).is_possible([formula])
 
 
 def _count_violations(term: Term, true: bool) -> int:
-    """Count the places where some training must violate a condition."""
+    """Count the places where at least one training run must violate a condition."""
     if term.operation == QUANTIFIER:
         return not true
     true = true != (term.operation == "not")
@@ -108,7 +108,7 @@ class _Search:
         return self.steps < 0 or system.solver.feasible()
 
     def _is_possible_in(self, box: Box, atoms: Sequence[Above]) -> bool:
-        """Return whether values in a box may be a solution, products included; bisect the box until it is clear."""
+        """Return whether a box may contain a solution, products included; bisect the box until this is decided."""
         system = _System()
         if not (
             all(system.add(atom, box) for atom in [*atoms, *_implied_products(atoms, box)]) and self._feasible(system)
@@ -159,7 +159,7 @@ class _System:
 
 
 def _narrow(box: Box, atoms: Sequence[Above]) -> Box:
-    """Return a box without values that a linear inequality excludes, whatever the others are."""
+    """Return a box without values that a linear inequality excludes for all values of the other variables."""
     narrowed = dict(box)
     for polynomial, _ in [*atoms, *atoms]:
         if max(map(len, polynomial), default=0) == 1:
@@ -195,7 +195,7 @@ def _implied_products(atoms: Sequence[Above], box: Box) -> Iterator[Above]:
 
 
 def _middle(low: Fraction | float, high: Fraction | float) -> Fraction:
-    """Return the middle of a range, a number inside it if it has only one end, or 0 if it has none."""
+    """Return the middle of a range; if only one end is finite, a number inside the range, and if neither is, 0."""
     if isfinite(low) and isfinite(high):
         return (Fraction(low) + Fraction(high)) / 2
     if isfinite(low):

@@ -41,7 +41,7 @@ COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 
 
 def is_true(term: Term, values: Values) -> bool:
-    """Return whether an expression is true for some values."""
+    """Return whether an expression is true for the given values."""
     kind = term.operation
     if kind in ("and", "all", QUANTIFIER):
         return all(is_true(part, values) for part in term.parts)
@@ -111,7 +111,7 @@ def pieces(term: Term) -> Piece:
 
 
 def _directions(term: Term) -> Sequence[float]:
-    """Return the direction in which a term moves with each of its parts; 0 if unknown."""
+    """Return the direction in which a term moves as each of its parts increases; 0 if unknown."""
     factors = [part.number if part.operation == "number" else 0.0 for part in term.parts]
     ways: dict[str, list[float]] = {
         "-": [1, -1],

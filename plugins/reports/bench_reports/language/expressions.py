@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
@@ -70,6 +71,7 @@ class Expression:
     problems: Sequence[str]
 
 
+@lru_cache(maxsize=1024)  # profiles of a suite share expressions
 def read(text: str) -> Expression:
     """Parse an expression, and collect every problem."""
     reader = _Reader()
@@ -134,7 +136,7 @@ class _Reader:
         return self._wrong(node, "a comparison", bound)
 
     def _quantifier(self, node: ast.Call, bound: Bound) -> Term:
-        """Read a condition that must hold in every training."""
+        """Read a condition that must hold in every training run."""
         if len(node.args) != 1 or node.keywords:
             self._note(f"{_excerpt(node)}: {QUANTIFIER} takes one condition, such as a comparison.")
             return self._term(QUANTIFIER, (), node)
@@ -144,7 +146,7 @@ class _Reader:
         if QUANTIFIER in inside:
             self._note(f"{_excerpt(node)}: {QUANTIFIER} cannot be nested. Write one around the whole condition.")
         elif "v" not in inside and len(self.problems) == before:
-            self._note(f"{_excerpt(node)}: the condition contains no value of a training.")
+            self._note(f"{_excerpt(node)}: the condition contains no measured value, `v(...)`.")
         return self._term(QUANTIFIER, [condition], node)
 
     def number(self, node: ast.expr, bound: Bound) -> Term:
@@ -240,7 +242,7 @@ class _Reader:
             case items:
                 terms = [read(item, bound) for item in items]
         if node.keywords or len(terms) < MIN_ARGUMENTS[name]:
-            self._note(f"{_excerpt(node)}: {name} takes {MIN_ARGUMENTS[name]} or more, or a list, and no keywords.")
+            self._note(f"{_excerpt(node)}: {name} needs {MIN_ARGUMENTS[name]} argument or more, and no keywords.")
         return terms
 
     def _unroll(self, loops: Sequence[ast.comprehension], bound: Bound) -> Iterator[Bound]:
@@ -251,7 +253,7 @@ class _Reader:
         if loops[0].ifs or loops[0].is_async or not isinstance(target, ast.Name) or target.id in FUNCTIONS:
             self._note("write a comprehension as `... for x in ['a', 'b']`, with one variable and no condition.")
         elif not isinstance(items, (ast.List, ast.Tuple)):
-            self._note(f"{_excerpt(items)}: a comprehension iterates over a list of names or numbers.")
+            self._note(f"{_excerpt(items)}: a comprehension must iterate over a list of names or numbers.")
         else:
             for item in items.elts:
                 self._count()
@@ -265,7 +267,7 @@ class _Reader:
                 return self._finite(value)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return -self._finite(value)
-        self._note(f"{_excerpt(node)}: a comprehension iterates over quoted names or numbers.")
+        self._note(f"{_excerpt(node)}: a comprehension must iterate over quoted names or numbers.")
         return ""
 
     def _finite(self, value: Any) -> float:

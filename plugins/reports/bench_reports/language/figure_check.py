@@ -1,4 +1,4 @@
-"""Check `figures:`: names and settings exist, and no two cells share a place."""
+"""Check `figures:`: whether names and settings exist, and whether each place belongs to a single cell."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -64,7 +64,7 @@ def _check_decoders(names: Names, keys: list[str | int], figure: Figure) -> None
 
 
 def _check_places(names: Names, keys: list[str | int], figure: Figure) -> None:
-    """Report missing settings, and names with the same place in a figure."""
+    """Report missing settings, and different names that share a place in a figure."""
     for axis in figure.grouping_axes:
         sides = {text: side for text, side in figure.sides.items() if side.axis == axis}
         if any(side.setting for side in sides.values()):
@@ -81,7 +81,7 @@ def _check_setting(
     sides: Mapping[str, AxisOrSetting],
     task: str | None,
 ) -> bool:
-    """Report the first problem of the places of names on an axis for a task; return True if there is no problem."""
+    """Report the first name on an axis without a place of its own, for a task; return True if there is none."""
     section = names.source.data.get(SECTIONS[axis]) or {}
     training = {**training_schema()().model_dump(), **(names.source.data.get("training") or {})}
     seen: dict[tuple[str, ...], str] = {}
@@ -94,7 +94,7 @@ def _check_setting(
         if MISSING in values:
             text = [*sides][values.index(MISSING)]
             key = next(key for key in ("x", "y", "panels", "by") if text in getattr(figure, key))
-            way = f"Set one, say `at: {{{name}: VALUE}}`" if figure.place and key == "x" else "Set one"
+            way = f"Set one, such as `at: {{{name}: VALUE}}`" if figure.place and key == "x" else "Set one"
             problem = f"{axis} {name!r} has no value for {sides[text].setting!r}. {way}, or select others by `where`."
             names.problems.add([*keys, key], problem)
             return False

@@ -1,9 +1,7 @@
 """The schema of `figures:`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 
@@ -78,14 +76,14 @@ class Figure(Strict):
     width: Width = DEFAULT_WIDTH  #: `column` (3.25), `page` (6.75), or inches; the font size stays the same
 
     @model_validator(mode="after")
-    def _of_its_kind(self) -> Figure:
+    def _of_its_kind(self) -> Self:
         (needed, optional), name = KEYS[self.kind], KIND_NAMES.get(self.kind, self.kind)
         for key in ("values", "value", "x", "y", "bins", "examples", "points", "panels", "at", "spread", "labels"):
             given = self.spread != "interval" if key == "spread" else getattr(self, key)
             if key in needed and not given:
                 raise ValueError(f"a {name} needs {' and '.join(f'`{required}`' for required in needed)}")
             if given and key not in (*needed, *optional):
-                source = f", it is drawn from {' and '.join(needed)}" if needed else ""
+                source = f"; it is drawn from {' and '.join(needed)}" if needed else ""
                 raise ValueError(f"a {name} has no `{key}`{source}")
         if self.kind == "box" and self.scales.y != "linear":
             raise ValueError("the y axis of a box plot shows the groups; the values are on x")
@@ -96,31 +94,31 @@ class Figure(Strict):
         return self
 
     @model_validator(mode="after")
-    def _of_its_x(self) -> Figure:
-        """Check keys that depend on the x of a line or of bars."""
+    def _of_its_x(self) -> Self:
+        """Check the keys that depend on what a line or bars have on x."""
         if self.kind == "bar" and not self.place:
             raise ValueError(f"the x of bars must be an axis or a setting, such as `decoder.width`, not {self.x!r}")
         if isinstance(self.bins, tuple) and (not self.bins or [*self.bins] != sorted({*self.bins})):
-            raise ValueError("`bins` must be a number of bins, or their upper edges, such as `[10, 20, 30]`")
+            raise ValueError("`bins` must be a number of bins, or the upper edges of bins, such as `[10, 20, 30]`")
         if self.kind == "line" and self.bins is not None and not self.by_length:
-            raise ValueError(f"`bins` are for a line whose x is one of {', '.join(LENGTHS)}")
+            raise ValueError(f"a line can have `bins` only if its x is one of {', '.join(LENGTHS)}")
         if self.kind == "histogram" and isinstance(self.bins, tuple):
             raise ValueError("`bins` of a histogram must be a number of bins")
         if self.at and not (self.place and self.place.setting):
-            raise ValueError("`at` is for names without the setting on x; here, x is not a setting")
+            raise ValueError("`at` sets values for names that lack the setting on x, but x is not a setting")
         between = self.kind == "line" and not (self.history or self.by_length or self.place)
         if self.points and not between and self.kind != "scatter":
-            raise ValueError("`points` are for figures of a metric or a cost against another")
+            raise ValueError("only figures of a metric or a cost against another can have `points`")
         if between and not self.points:
             known = [*AXES[:-1], *(f"{axis}.SETTING" for axis in WITH_SETTINGS), "training.SETTING"]
             raise ValueError(
-                f"the x of a line is `step` or `epoch`, an axis or a setting ({', '.join(known)}), a length "
+                f"the x of a line must be `step` or `epoch`, an axis or a setting ({', '.join(known)}), a length "
                 f"({', '.join(LENGTHS)}), or a metric or cost, which needs `points`; not {self.x!r}"
             )
         return self
 
     @model_validator(mode="after")
-    def _of_two_sides(self) -> Figure:
+    def _of_two_sides(self) -> Self:
         """Check the columns and rows of a heat map."""
         if self.kind != "heat":
             return self
@@ -131,11 +129,11 @@ class Figure(Strict):
         if self.by:
             raise ValueError("a heat map has no `by`; x and y define its groups")
         if isinstance(self.scale, Scales):
-            raise ValueError("the scale of a heat map is `linear` or `log`, for its colours")
+            raise ValueError("the scale of a heat map, for its colours, must be `linear` or `log`")
         return self
 
     @model_validator(mode="after")
-    def _axes_that_vary(self) -> Figure:
+    def _axes_that_vary(self) -> Self:
         if "seed" in (*self.by, *self.where, *self.points, self.panels, self.x):
             raise ValueError("figures pool or average over seeds; they have no seed axis")
         for text in (*self.by, *filter(None, [self.panels])):
@@ -160,7 +158,7 @@ class Figure(Strict):
 
     @property
     def place(self) -> AxisOrSetting | None:
-        """Return the axis or setting on x of a line or of bars, if it is one."""
+        """Return the axis or setting that a line or bars have on x; None if x is neither."""
         return side_of(self.x) if self.kind in ("line", "bar") and self.x not in LENGTHS else None
 
     @property
@@ -184,7 +182,7 @@ class Figure(Strict):
 
     @property
     def scales(self) -> Scales:
-        """Return the scale of each axis; a single word is for the value axis, or both axes of a scatter plot."""
+        """Return the scale of each axis; a single word sets the value axis, or both axes of a scatter plot."""
         if isinstance(self.scale, Scales):
             return self.scale
         on_x, on_y = self.kind in ("histogram", "box", "scatter", "survival"), self.kind in ("line", "bar", "scatter")
@@ -196,7 +194,7 @@ class Figure(Strict):
         return WIDTHS[self.width] if isinstance(self.width, str) else self.width
 
     def label_of(self, name: str) -> str:
-        """Return the label of a name; the name itself without one."""
+        """Return the label of a name, or the name itself if it has no label."""
         return self.labels.get(name, name)
 
     def covers(self, cell: Mapping[str, Any]) -> bool:

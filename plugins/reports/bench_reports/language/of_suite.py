@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placed_settings import Unreadable
-
 if TYPE_CHECKING:
     from bench_core.runs.results import Run
     from bench_core.suites.suite import Suite
@@ -47,6 +45,8 @@ class SuiteLanguage(NamedTuple):
 
     def _of(self, key: str) -> Any:
         if key not in self.sections:
+            from placed_settings import Unreadable  # slow import, only for invalid sections
+
             raise Unreadable(key)
         return self.sections[key]
 

@@ -1,11 +1,9 @@
 """Published numbers: the schema of `references/*.yaml`, next to the suites."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt, model_validator
 
@@ -15,7 +13,7 @@ from placed_settings import Located, Problems
 
 
 class PublishedModel(BaseModel):
-    """A mapping in a file; unknown keys are errors."""
+    """A mapping in a file of published numbers; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -25,11 +23,11 @@ class Value(PublishedModel):
 
     mean: int | float | bool | str | list[int | float | bool | str]
     std: float | None = None
-    runs: PositiveInt | None = None  #: number of trainings, if it differs from that of the table
+    runs: PositiveInt | None = None  #: number of training runs, if it differs from the table's `runs`
 
 
 class Tolerance(PublishedModel):
-    """The largest difference between numbers that are equal for all practical purposes."""
+    """The largest difference at which numbers count as equal for all practical purposes."""
 
     within: NonNegativeFloat  #: in the unit of the numbers
     why: str = Field(min_length=1)  #: the reason for this tolerance
@@ -46,13 +44,13 @@ class Published(PublishedModel):
     direction: dict[str, Literal["up", "down"]] = {}  #: the better direction of a column
     corpus: str = ""  #: the corpus behind the numbers
     note: str = ""
-    runs: PositiveInt | None = None  #: number of trainings behind each mean
+    runs: PositiveInt | None = None  #: number of training runs behind each mean
     examples: PositiveInt | None = None  #: size of its test set, if it is known and differs from ours
     tolerance: Tolerance | dict[str, Tolerance] | None = None  #: for all numbers, or by column
     rows: dict[str, dict[str, Value]]
 
     @model_validator(mode="after")
-    def _tolerances_of_its_columns(self) -> Published:
+    def _tolerances_of_its_columns(self) -> Self:
         named = self.tolerance if isinstance(self.tolerance, dict) else {}
         if unknown := [name for name in named if name not in self.columns]:
             raise ValueError(f"'tolerance' names {unknown[0]!r}, which is not a column of this table")
@@ -105,7 +103,7 @@ def _read(path: Path, text: str) -> tuple[Located, PublishedFile]:
 
 
 def number(value: Any) -> float | None:
-    """Return a published mean as a number, or None if it is not one."""
+    """Return a published mean as a number, or None if it is not numeric."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 

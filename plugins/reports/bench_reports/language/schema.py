@@ -1,9 +1,7 @@
-"""The schema of `choose:`, `tables:` and `claims:`, and of all sections that reports are made of."""
-
-from __future__ import annotations
+"""The schema of `choose:`, `tables:` and `claims:`, and of all sections that define a report."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, StrictBool, ValidationInfo, field_validator, model_validator
 
@@ -45,7 +43,7 @@ class Choice(Strict):
     decoder: str | None = None  #: for a metric of generated text: the decoder used for the comparison
 
     @model_validator(mode="after")
-    def _of_one_kind(self) -> Choice:
+    def _of_one_kind(self) -> Self:
         if bool(self.model) == bool(self.decoders):
             raise ValueError(
                 "a choice is either among the combinations of grids, such as `model: lstm`, or among decoders, such "
@@ -57,7 +55,7 @@ class Choice(Strict):
 
     @property
     def axis(self) -> Literal["model", "decoder"]:
-        """Return the axis on which it chooses."""
+        """Return the axis on which the choice is made."""
         return "decoder" if self.decoders else "model"
 
     @property
@@ -137,7 +135,7 @@ class Table(Strict):
         return values
 
     @model_validator(mode="after")
-    def _check_kind(self) -> Table:
+    def _check_kind(self) -> Self:
         rows, columns = self.rows, {*self.columns}
         if self.of == "choices" and (rows or not columns <= {"task", "model", "hardware"} or "model" not in columns):
             raise ValueError(
@@ -155,11 +153,11 @@ class Table(Strict):
         return self
 
     @model_validator(mode="after")
-    def _no_axis_twice(self) -> Table:
+    def _no_axis_twice(self) -> Self:
         if "seed" in (*self.rows, *self.columns, *self.where):
             raise ValueError("tables average over seeds; they have no seed axis")
         if len({*self.rows, *self.columns}) < len([*self.rows, *self.columns]):
-            raise ValueError("an axis can be in rows or in columns, only once")
+            raise ValueError("an axis can occur only once in rows and columns")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Axes and settings by which figures arrange cells, such as `model`, `decoder.width` or `training.lr`."""
+"""Axes and settings that figures use to arrange cells, such as `model`, `decoder.width` or `training.lr`."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

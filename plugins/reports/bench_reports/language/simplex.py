@@ -12,7 +12,7 @@ ZERO = (Fraction(0), Fraction(0))
 
 
 class Simplex:
-    """Variables and linear forms between bounds that can be undone."""
+    """Variables and linear forms, with bounds that can be undone."""
 
     def __init__(self) -> None:
         self.low: list[Value | None] = []
@@ -30,7 +30,7 @@ class Simplex:
         return len(self.value) - 1
 
     def form(self, coefficients: Form) -> int:
-        """Return the variable that equals a sum of others; the same for equal sums."""
+        """Return the variable that equals a sum of others; equal sums have the same variable."""
         key = tuple(sorted(coefficients.items()))
         if len(key) == 1 and key[0][1] == 1:
             return key[0][0]
@@ -46,7 +46,7 @@ class Simplex:
         return self._forms[key]
 
     def mark(self) -> int:
-        """Return a mark to which bounds can be undone."""
+        """Return a mark; `undo` restores the bounds as they were at the mark."""
         return len(self._trail)
 
     def undo(self, mark: int) -> None:
@@ -101,7 +101,7 @@ class Simplex:
         return limit is None or (self.value[variable] < limit if rises else self.value[variable] > limit)
 
     def _pivot(self, leaving: int, entering: int, target: Value) -> None:
-        """Exchange a basic variable, which moves to `target`, for another."""
+        """Make the variable `entering` basic in place of `leaving`, whose value becomes `target`."""
         row = self._rows.pop(leaving)
         factor = row.pop(entering)
         step = _add(ZERO, _add(target, self.value[leaving], -1), 1 / factor)

@@ -1,4 +1,4 @@
-"""Check `tables:`: names exist, and published numbers map to cells."""
+"""Check `tables:`: whether names exist, and whether published numbers map to cells."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -69,7 +69,7 @@ def _check_baseline(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_reference(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report an unknown published table, and names of it that do not map to this table."""
+    """Report an unknown published table, and those of its names that do not map to this table."""
     reference = table.reference
     if reference is None:
         return
@@ -112,7 +112,7 @@ def _check_pairs(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_digits(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report digits of a name that is not a value of the table."""
+    """Report digits that are set for a name that is not a value of the table."""
     for name in table.digits if isinstance(table.digits, dict) else ():
         if name not in table.values:
             text = f"this table has no value {name!r}. {suggestion(name, [*table.values], 'Values')}"
@@ -124,7 +124,7 @@ def _check_labels(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_labeled(names: Names, keys: list[str | int], labels: Mapping[str, str], shown: set[str]) -> None:
-    """Report labels of unknown names: no part, axis, row or column."""
+    """Report labels for unknown names, which are no part, axis, row or column."""
     known = dict.fromkeys([*_names(names), *sorted(shown)])
     for name in labels:
         if name not in known:
@@ -142,7 +142,7 @@ def _names(names: Names) -> list[str]:
 
 
 def _labels(names: Names, table: Table) -> list[str]:
-    """Return the names of the rows and columns of a table, including the published."""
+    """Return the names of the rows and columns of a table, including those of its published table."""
     rows = settings(names, table) if table.of == "choices" else labels(names, table, table.rows)
     all_names = [*rows, *labels(names, table, table.columns, table.values)]
     if table.of == "tasks":

@@ -1,4 +1,4 @@
-"""The names that tables can show: those of the suite, of settings of grids, and of results of choices."""
+"""The names that tables can show: names in the suite, settings of grids, and results of choices."""
 
 from collections.abc import Mapping, Sequence
 

@@ -8,7 +8,7 @@ PADDING = 2  #: characters that tabulate adds to a heading
 def pieces(rows: Sequence[Sequence[str]], width: float, between: int, most: int = 1000) -> Iterator[list[list[str]]]:
     """Yield rows of cells, headings and labels first, as tables of at most `width` characters per line.
 
-    A wider column stands alone with the labels; columns are separated by `between` characters. No column counts as
+    A column that is too wide is alone with the labels; `between` characters separate columns. No column counts as
     wider than `most` characters, beyond which its text is wrapped.
     """
     head, *rest = rows

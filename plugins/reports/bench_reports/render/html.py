@@ -43,7 +43,7 @@ def html_part(blocks: Iterable[Block]) -> str:
 
 
 def asset(name: str, folder: Path = TEMPLATES) -> str:
-    """Return the style or a script of pages."""
+    """Return a style sheet or script for pages."""
     return (folder / name).read_text(encoding="utf-8")
 
 
@@ -120,7 +120,7 @@ def _templates() -> Environment:
 
 
 def templates(folder: Path, **filters: Callable[..., Any]) -> Environment:
-    """Return the templates in a folder; everything that is not HTML already is escaped."""
+    """Return the templates in a folder; they escape everything that is not already HTML."""
     environment = Environment(
         loader=FileSystemLoader(folder), undefined=StrictUndefined, autoescape=True,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,

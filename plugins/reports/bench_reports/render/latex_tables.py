@@ -14,19 +14,19 @@ from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.render.latex_text import LATEX, latex
 
-MAX_ROWS = 40  # per float; a longer table continues in others
-MAX_LINES = 55  # of rows and notes per float
+MAX_ROWS = 40  # rows per float; longer tables continue in further floats
+MAX_LINES = 55  # lines of rows and notes per float
 LINE = 100  # characters per line of a note
-NARROW = 8  # characters per line of a broken heading, at least
-NEGLIGIBLE = 0.01  # of the font size: shrinking by less is not reported
+NARROW = 8  # minimum characters per line of a broken heading
+NEGLIGIBLE = 0.01  # share of the font size: shrinking by less is not reported
 LINE_INCHES = 6.7  # inches of a line in a report
 INCH = 72.27  # points
 NEEDS = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
-BREAKS = ("/", "+", r"\_", r"\textbar{}")  # after which a line of a note may end
+BREAKS = ("/", "+", r"\_", r"\textbar{}")  # a line of a note may end after these
 
 
 class TypeSize(NamedTuple):
-    """A font size: its command, and the points of a digit and between columns."""
+    """A font size: its command, and the widths in points of a digit and of the space between columns."""
 
     command: str
     digit: float
@@ -117,7 +117,7 @@ class Tabular:
         return next((size for size in SIZES if self.width(size) <= inches * INCH), SIZES[-1])
 
     def set(self, lines: Sequence[str], size: TypeSize) -> str:
-        """Return some of its rows as a `tabular` that is shrunk to the line if it is still too wide."""
+        """Return a `tabular` with some of its rows, shrunk to the line width if it is still too wide."""
         columns = "l" + self.table.side[0] * (self.columns - 1)
         tabular = [rf"\begin{{tabular}}{{{columns}}}", *self.head, *lines, r"\bottomrule", r"\end{tabular}}%"]
         fitted = [

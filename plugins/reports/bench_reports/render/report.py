@@ -29,8 +29,8 @@ from plain_files import to_csv
 def write_report(run: Run, folder: Path, utf_8: bool = False) -> list[Path]:
     """Write all files of a report and its manifest; return the files written.
 
-    LaTeX is in ASCII, or in UTF-8 if so chosen. Only costs and the manifest depend on the clock, the machine or the
-    place of the run.
+    LaTeX is written in ASCII, or in UTF-8 if `utf_8` is set. Only costs and the manifest depend on the clock, the
+    machine or the place of the run.
     """
     files, place = contents(run, utf_8), folder
     try:

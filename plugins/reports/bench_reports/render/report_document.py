@@ -107,14 +107,14 @@ def text_table(name: str, caption: str, lines: Sequence[Sequence[str]], side: Si
 
 
 def _column(column: Sequence[str]) -> list[TableCell]:
-    """Return a column of text with its numbers, or without numbers if it also holds other words."""
+    """Return a column of text, with numeric values only if all of its entries are numbers."""
     numbers = [number(word) for word in column]
     mixed = any(value is None and word not in ("", "–") for value, word in zip(numbers, column, strict=True))
     return [TableCell([Span(word)], None if mixed else value) for value, word in zip(numbers, column, strict=True)]
 
 
 def notes_once(sections: Iterable[DocumentSection], by_name: bool = True) -> Iterator[DocumentSection]:
-    """Yield tables without the notes that all have, or several if named, and these notes below the last table."""
+    """Yield tables, moving notes that all have in common (or, with `by_name`, several) below the last table."""
     sections = [*sections]
     blocks = [block for section in sections for block in section.blocks]
     tables = {block.file.name: block for block in blocks if isinstance(block, TableBlock) and block.file}
@@ -163,7 +163,7 @@ def _figure(run: Run, drawn: DrawnFigure, folder: str, elsewhere: Collection[str
 
 
 def _findings(run: Run, judged: Sequence[Judgement]) -> Iterator[DocumentSection]:
-    """Yield the consequences of the results, and further findings."""
+    """Yield the verdicts on claims, the results of probes, and the results of choices."""
     yield from _claims(judged)
     if probes := _probes(run):
         yield DocumentSection("Probes", probes, "probes-section", "Probes")
@@ -186,7 +186,7 @@ def _claims(judged: Iterable[Judgement]) -> Iterator[DocumentSection]:
 
 
 def _probes(run: Run) -> list[Block]:
-    """Return the results of probes; the notes are about statements, and follow these if there are any."""
+    """Return the results of probes; the notes explain statements, and follow them if there are any."""
     notes, blocks = doc.Notes([*broken_promises(run), *failing_premises(run)]), list[Block]()
     if rows := number_rows(run):
         blocks.append(text_table("probed", "Probe results", rows, "left"))

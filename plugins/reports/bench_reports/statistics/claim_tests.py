@@ -20,16 +20,16 @@ class ClaimPair(NamedTuple):
 
 
 class Quantified(NamedTuple):
-    """The number of trainings in which a condition claimed of every training was tested."""
+    """The number of training runs in which a condition claimed for every training run was tested."""
 
     condition: str
     tested: int
     trainings: int
 
 
-UNTESTED = ClaimPair(1.0, 1.0)  # of a comparison with a constant truth value: nothing is shown
+UNTESTED = ClaimPair(1.0, 1.0)  # for comparisons with a constant truth value, which show nothing
 
-ROUNDING = 1e-6  # of slopes, which are finite differences
+ROUNDING = 1e-6  # rounding error of slopes, which are finite differences
 MAX_EXPONENT = 709.0  # exp of more overflows
 
 
@@ -38,12 +38,12 @@ class ClaimTest:
     """Tests an expression over measurements."""
 
     measured: Mapping[Query, Measured]
-    only_these: bool = False  # whether conclusions are limited to these trainings
+    only_these: bool = False  # whether conclusions are limited to these training runs
     comparisons: int = 0
     vacuous: list[str] = field(default_factory=list)  # comparisons with a constant truth value
     unresolved: list[str] = field(default_factory=list)  # differences below the error of an estimator
     quantified: list[Quantified] = field(default_factory=list)
-    mixed: list[Query] = field(default_factory=list)  # tested for these trainings only, as trainings differ in kind
+    mixed: list[Query] = field(default_factory=list)  # tested for these runs only, which differ in kind
 
     def p_values(self, term: Term) -> ClaimPair | None:
         """Return the p-values of a statement and of its negation; None if all its comparisons are vacuous.
@@ -73,7 +73,7 @@ class ClaimTest:
         return pair or UNTESTED
 
     def _in_every_training(self, condition: Term) -> ClaimPair:
-        """Test a condition in each training by its examples alone, except in trainings where it is vacuous."""
+        """Test a condition over examples in each training run, except in runs where the condition is vacuous."""
         if condition.operation in ("and", "all"):
             return _every([self._in_every_training(part) for part in condition.parts])
         inside = dict.fromkeys(queries_of(condition))
@@ -89,7 +89,7 @@ class ClaimTest:
         return _every(pairs) if pairs else UNTESTED
 
     def _equal(self, left: Piece, right: Piece, equal: bool) -> ClaimPair:
-        """Test an equality of counts: it holds if it is exact; sampled numbers can never show it."""
+        """Test an equality of counts: it holds if the counts are equal; sampled numbers can never show equality."""
         gap, slopes = self._gap(left, right)
         sampled = gap.varies or any(self.measured[query].draws is not None for query in slopes)
         pair = (
@@ -165,7 +165,7 @@ def _contrary(pair: ClaimPair) -> ClaimPair:
 
 
 def in_training(measurement: Measured, seed: int) -> Measured:
-    """Return the measurement of a single training."""
+    """Return the measurement of a single training run."""
     place = seed if len(measurement.values) > 1 else 0
     draws = None if measurement.draws is None else measurement.draws[place : place + 1]
     return replace(measurement, values=measurement.values[place : place + 1], draws=draws)
@@ -174,7 +174,7 @@ def in_training(measurement: Measured, seed: int) -> Measured:
 def _at_least_sign_test(
     pair: ClaimPair, gap: float, measurements: Sequence[Measured], slopes: Sequence[float]
 ) -> ClaimPair:
-    """Return the p-values of a difference of two shares, at least those of the exact test without a margin.
+    """Return the p-values of a difference of two shares, no smaller than those of the exact test without a margin.
 
     A normal distribution overstates the evidence if few examples differ between both.
     """
@@ -190,7 +190,7 @@ def _at_least_sign_test(
 
 
 def sign_test(ours: Measured, theirs: Measured) -> ClaimPair | None:
-    """Return the p-values of one share above another on the same examples of one training; None for anything else.
+    """Return the p-values for one share exceeding another, in one training run on the same examples; else None.
 
     If both shares were equal, an example that is a case of only one would be a case of either with probability 1/2
     (McNemar, 1947; mid-p: Fagerland, Lydersen and Laake, 2013). The variance over replicates gives their number.

@@ -1,4 +1,4 @@
-"""Comparisons of the rows of a table: with the best, with a baseline, or of all pairs."""
+"""Compare the rows of a table: with the best row, with a baseline, or in all pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from bench_reports.statistics.estimate import Estimate, Measured, contrast
 
-Row: TypeAlias = Sequence[Measured]  # averaged measurements: of several test sets, or a single one
+Row: TypeAlias = Sequence[Measured]  # measurements to average: one for each test set
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Comparison:
     other: int
     estimate: Estimate  # first row less other
     p: float  # two-sided, of this comparison alone
-    adjusted: float = 1.0  # corrected: at most 5 % of families have any value wrongly below 5 %
+    adjusted: float = 1.0  # corrected: at most 5 % of families contain a value wrongly below 5 %
 
 
 def all_pairs(rows: Sequence[Row]) -> list[Comparison]:
@@ -32,7 +32,7 @@ def with_baseline(rows: Sequence[Row], baseline: int) -> list[Comparison]:
 
 
 def with_best(rows: Sequence[Row], better: int) -> list[Comparison]:
-    """Return the comparisons of the best row with every other.
+    """Return the comparisons of the best row with every other row.
 
     The data select the best row, so the correction is over all pairs of rows, any of which could have been selected.
     """

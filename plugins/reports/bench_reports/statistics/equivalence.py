@@ -22,9 +22,9 @@ class Printed:
     """A published mean, on the scale of tests."""
 
     mean: float
-    deviation: float | None = None  # standard deviation over trainings; None if it is not published
-    runs: int = 1  # number of trainings behind the mean
-    exact: bool = False  # whether no training changes it, such as a count in the data
+    deviation: float | None = None  # standard deviation over training runs; None if it is not published
+    runs: int = 1  # number of training runs behind the mean
+    exact: bool = False  # whether it is independent of training, such as a count in the data
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class EquivalenceResult:
     """The verdict on our mean less the published mean, and the difference itself."""
 
     verdict: Verdict
-    difference: Estimate | None  # None if the variance over trainings is unknown
+    difference: Estimate | None  # None if the variance over training runs is unknown
     seeds: int | None = None  # number of seeds that would decide, if differences and deviations are what they seem
 
 
 Samples: TypeAlias = tuple[
     VariancePart, VariancePart
-]  # variance by the examples of both: added to that of seeds, and whole
+]  # variance due to the examples of both: the part that is added to the seeds' variance, and the whole
 SAME: Samples = (NONE, NONE)  #: both are on the same examples
 
 
@@ -90,7 +90,7 @@ def _deviation(ours: Sequence[float]) -> float | None:
 
 
 def _variance(count: int, ours: float | None, printed: Printed) -> VariancePart | None:
-    """Return the variance of a difference of means over trainings; an unknown deviation is taken from the other."""
+    """Return the variance of a difference of means over training runs; an unknown deviation is set to the other."""
     theirs = printed.deviation if printed.runs > 1 else None
     if ours is not None and theirs is not None:
         return together(

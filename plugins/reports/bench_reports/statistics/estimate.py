@@ -8,7 +8,7 @@ where `examples` is the effect of the test set on all seeds and `both` its effec
 mean over seeds, of a difference, or of any smooth function of means has a part for the seeds, var(v[s]) / S, which
 contains `both`, and a part for the examples, which does not: the mean covariance of the bootstrap replicates of two
 seeds. Tests allow for the skewness of the examples' part by Hall's (1992) monotone transformation of Student's
-statistic. If trainings differ in kind, some at 0 % and some at 60 %, conclusions are limited to these trainings.
+statistic. If training runs differ in kind, some at 0 % and some at 60 %, conclusions apply to these runs only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bench_reports.statistics.tails import LEVEL, POWER, Array, VariancePart, detectable, p_above, reach, skewness_of
 
-ROUNDING = 1e-11  # of numbers: relative differences due to the order of summation
+ROUNDING = 1e-11  # relative differences of numbers due to the order of summation
 UNDERSTATED = 3.0  #: times 1 / sqrt(N): how much less skewed a sample is than its population, by simulation
 EVERYWHERE = (-inf, inf)
 
@@ -41,8 +41,8 @@ class Measured:
     blocks: tuple[int, ...] = (1,)  # [B], block lengths: numbers of consecutive examples resampled together
     block: int = 1  # number of consecutive examples that depend on each other
     sample: Hashable = None  # equal for measurements on the same examples, with the same replicates
-    training: Hashable = None  # equal for measurements of the same trainings, seed by seed
-    trained: bool = True  # False if seeds have no effect, as with counts of n-grams
+    training: Hashable = None  # equal for measurements of the same training runs, seed by seed
+    trained: bool = True  # False if seeds have no effect, as in n-gram models
     error: float = 0.0  # standard error of an estimate, apart from the examples
     scale: Literal["linear", "log", "share"] = "linear"  # a share is in percent
     bounds: tuple[float, float] = EVERYWHERE  # smallest and largest possible value
@@ -53,7 +53,7 @@ class Measured:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether trainings seem to differ in kind, not in degree, so that no interval describes others.
+        """Return whether training runs seem to differ in kind, not degree, so that no interval describes other runs.
 
         They do if at least a third of them are at a bound of the metric, or if their mean is nearer to a bound than
         their standard deviation (without the part that examples explain): no normal distribution is like that.
@@ -68,7 +68,7 @@ class Measured:
 
     @property
     def at_bound(self) -> NDArray[np.bool_]:
-        """Return which trainings are at a bound of the metric [S]."""
+        """Return which training runs are at a bound of the metric, [S]."""
         ends = [end for end in self.bounds if isfinite(end)]
         near = ROUNDING * max(1.0, *map(abs, ends)) if ends else 0.0
         near_bound: NDArray[np.bool_] = (np.abs(self.values[:, None] - np.array(ends)) <= near).any(1)
@@ -76,7 +76,7 @@ class Measured:
 
     @property
     def _by_examples(self) -> float:
-        """Return the variance between trainings that examples explain."""
+        """Return the part of the variance between training runs that examples explain."""
         if self.draws is None:
             return 0.0
         drawn = self.draws[:, 0]
@@ -84,7 +84,7 @@ class Measured:
 
     @property
     def is_constant(self) -> bool:
-        """Return whether neither seeds nor examples change the number."""
+        """Return whether the number is independent of both seeds and examples."""
         least = ROUNDING * float(np.abs(self.values).max())
         varied = [self.values] if self.draws is None else [self.values, self.draws]
         return not self.error and all(np.ptp(some) <= least for some in varied)
@@ -92,12 +92,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its error: for other trainings and examples, and for these trainings alone."""
+    """A number with its error: for other training runs and examples, and for these training runs alone."""
 
     value: float
-    seeds: VariancePart | None  # None with one seed: conclusions are limited to this training
+    seeds: VariancePart | None  # None with one seed: conclusions are limited to this training run
     examples: VariancePart  # what the examples add to the part of the seeds
-    alone: VariancePart  # the whole part of the examples, for these trainings alone
+    alone: VariancePart  # the whole part of the examples, for these training runs alone
     error: VariancePart = NONE  # variance of estimators
     floor: VariancePart = NONE  # variance for shares without a case, or without a counterexample
     skewness: float = 0.0  # skewness of the part of the examples
@@ -110,11 +110,11 @@ class Estimate:
 
     @property
     def of_these_trainings(self) -> bool:
-        """Return whether the estimate is limited to these trainings, as the variance of others is unknown."""
+        """Return whether the estimate is limited to these training runs: the variance of others is unknown."""
         return self.seeds is None
 
     def only_these(self) -> Estimate:
-        """Return the estimate limited to these trainings."""
+        """Return the estimate limited to these training runs."""
         return replace(self, seeds=None, examples=NONE)
 
     def negate(self) -> Estimate:
@@ -130,8 +130,8 @@ class Estimate:
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return the interval of probability 1 - level: all values that a test at `level` does not reject.
 
-        It stays within the bounds, is never narrower than the interval for these trainings alone, and never more
-        symmetric than the replicates.
+        It stays within the bounds, is never narrower than the interval for these training runs alone, and never
+        more symmetric than the replicates.
         """
         (below, above), (least, most) = self._reach(level), self.bounds
         return min(max(self.value - below, least), most), max(min(self.value - above, most), least)
@@ -145,16 +145,16 @@ class Estimate:
     def p_above(self, null: float = 0.0) -> float:
         """Return the one-sided p-value of the statement that the true number is above `null`.
 
-        The p-value of the opposite is 1 minus this. It falls with `null`. Of the p-values with and without other
-        trainings, and with and without skewness, it is the most conservative: the skewness of a small sample with an
-        outlier is itself uncertain, and the population may have none.
+        The opposite statement has 1 minus this p-value, which decreases in `null`. Of the p-values with and without
+        other training runs, and with and without skewness, it is the most conservative: the skewness of a small
+        sample with an outlier is itself uncertain, and the population may have none.
         """
         p_values = [p_above(parts, spread, self.value - null) for parts in self._parts() for spread in self._spreads]
         return sorted([min(p_values), max(p_values), 0.5])[1]
 
     @property
     def _spreads(self) -> Sequence[tuple[float, float]]:
-        """Return the possible skewnesses of the part of the examples, among them 0, each with its variance."""
+        """Return the possible skewnesses of the examples' part, including 0, each with its variance."""
         variance = self.alone.variance + self.floor.variance
         return [(skewness, variance) for skewness in dict.fromkeys((0.0, self.skewness))]
 
@@ -164,7 +164,7 @@ class Estimate:
         return max(below for below, _ in reached), min(above for _, above in reached)
 
     def detectable(self, power: float = POWER) -> float:
-        """Return the difference that another experiment like this would detect with probability `power`.
+        """Return the difference that another experiment of the same kind would detect with probability `power`.
 
         The error is itself an estimate: its multiple is such that the probability is right on average. It is larger
         by as much as skewness widens the interval.
@@ -173,7 +173,7 @@ class Estimate:
         return largest * self.half_width() / replace(self, skewness=0.0).half_width() if largest else largest
 
     def _parts(self) -> Iterator[Sequence[VariancePart]]:
-        """Yield the parts of the variance for these trainings and, if known, for others."""
+        """Yield the parts of the variance for these training runs and, if known, for others."""
         yield self.alone, self.error, self.floor
         if self.seeds is not None:
             yield self.seeds, self.examples, self.error, self.floor
@@ -182,7 +182,7 @@ class Estimate:
 def contrast(measured: Sequence[Measured], weights: Sequence[float], value: float | None = None) -> Estimate:
     """Return a weighted sum of means over seeds, or `value` if the weights are its slopes in the means.
 
-    Measurements of the same trainings are paired by seed, and those on the same sample by replicate. Different
+    Measurements of the same training runs are paired by seed, and those on the same sample by replicate. Different
     samples are independent, even if their replicates happen to be equal.
     """
     bounds, pairs = EVERYWHERE, [*zip(measured, weights, strict=True)]
@@ -232,7 +232,7 @@ Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements with their w
 
 
 def _trainings(pairs: Group) -> list[Group]:
-    """Return measurements grouped by training."""
+    """Return measurements grouped by training run."""
     groups: dict[Hashable, list[tuple[Measured, float]]] = {}
     for place, (measurement, weight) in enumerate(pairs):
         groups.setdefault(_group_key(measurement.training, place), []).append((measurement, weight))
@@ -240,7 +240,7 @@ def _trainings(pairs: Group) -> list[Group]:
 
 
 def _group_key(shared: Hashable, place: int) -> Hashable:
-    """Return the key of a group of measurements; the index of a measurement that shares nothing."""
+    """Return the key of a group of measurements; a measurement that shares nothing has its index as key."""
     return place if shared is None else ("of", shared)
 
 
@@ -260,7 +260,7 @@ class _Samples:
         self.names = {id(measurement): name for name, some in self.members.items() for measurement in some}
 
     def add(self, group: Group) -> None:
-        """Add measurements of the same trainings."""
+        """Add measurements of the same training runs."""
         draws: dict[Hashable, Array] = {}
         for measurement, weight in group:
             if measurement.draws is not None:

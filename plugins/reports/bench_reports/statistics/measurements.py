@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OLDER = "measured by an older version that stored no data for tests: run the suite again"
 NO_DRAWS = "the run stores no bootstrap replicates: run the suite again"
 NOT_FINITE = "not all numbers of its seeds and replicates are finite"
-#: Share of trainings that may be of a kind that two trainings do not show, with 90 % confidence
+#: Share of training runs that may be of a kind that two runs do not show, with 90 % confidence
 UNSEEN = 1 - 0.1**0.5
 MAX_NUMBER = 1e150  #: variances of larger numbers overflow
 TOO_LARGE = "some of its numbers are so large that their variance overflows"
@@ -62,7 +62,7 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
 
 
 def _bounds(numbers: Sequence[Score]) -> tuple[float, float]:
-    """Return the bounds of numbers on the scale of their tests: declared, or those of any share or perplexity."""
+    """Return the bounds of numbers on the scale of their tests: declared, or implied by a share or perplexity."""
     scale = numbers[0].scale
     declared = [number.bounds for number in numbers if number.bounds]
     low = min((low for low, _ in declared), default=0.0 if scale in ("share", "log") else -inf)
@@ -78,7 +78,7 @@ def _error(number: Score) -> float:
 
 
 def _is_trained(run: Run, result: CellResult) -> bool:
-    """Return whether seeds may change a model: it has parameters (or may have) and is not a fixed system."""
+    """Return whether seeds may change a model: it has or may have parameters, and is not a fixed system."""
     about = (run.info.get("models") or {}).get(str(result.cell.get("model")), {})
     return bool(about.get("parameters", 1)) and not about.get("one_system")
 
@@ -91,8 +91,8 @@ def alone(measurement: Measured) -> Estimate | Share:
 def interval_of(measurement: Measured) -> tuple[float, float] | None:
     """Return the 95 % interval of a mean over seeds on the scale of the metric, or None.
 
-    None if nothing varies, and for trainings that differ in kind. With one seed, it covers other examples for this
-    training alone. For a share in two trainings, it allows for a kind of training that neither shows.
+    None if nothing varies, and for training runs that differ in kind. With one seed, it covers other examples for
+    this training run alone. For a share in two runs, it allows for a kind of run that neither of them shows.
     """
     if measurement.is_mixed:
         return None

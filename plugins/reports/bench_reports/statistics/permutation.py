@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bench_core.metric import Metric
 
 REPLICATES = 1_000
-MAX_EXCHANGES = 2**22  # per batch
-ROUNDING = 1e-9  # of scores, by which equal differences may seem to differ
+MAX_EXCHANGES = 2**22  # exchanged examples per batch
+ROUNDING = 1e-9  # relative error of scores, by which equal differences may seem to differ
 
 Parts: TypeAlias = Sequence[Any]
 
@@ -23,7 +23,7 @@ Parts: TypeAlias = Sequence[Any]
 def permutation_p_value(
     metric: Metric[Any], pairs: Sequence[tuple[Parts, Parts]], draws: int = REPLICATES, block: int = 1
 ) -> float:
-    """Return how often random exchanges lead as far from 0 as the difference of two scores, in either direction.
+    """Return how often random exchanges give a difference at least as far from 0, in either direction, as observed.
 
     `pairs` are the parts of both cells by seed, all on the same examples. Each example is exchanged with probability
     1/2, in all seeds at once, together with the other examples of its block of consecutive examples. The score is the
@@ -43,7 +43,7 @@ def permutation_p_value(
 def koehn_p_value(difference: float, draws: NDArray[np.float64]) -> float:
     """Return the p-value of Koehn (2004) from bootstrap replicates of a difference [D], as computed by sacrebleu.
 
-    It is one-sided and ignores other trainings.
+    It is one-sided and ignores the variance between training runs.
     """
     distances = np.abs(draws) - np.abs(draws).mean()
     return (int((distances > abs(difference)).sum()) + 1) / (len(draws) + 1)

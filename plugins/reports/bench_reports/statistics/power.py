@@ -32,7 +32,7 @@ def chance(difference: float, seeds: VariancePart, fixed: Estimate) -> float:
 def seeds_needed(estimate: Estimate, seeds: int, difference: float, power: float = POWER) -> int | None:
     """Return how many seeds per side would detect a true `difference`, based on a pilot with `seeds` seeds per side.
 
-    The pilot's variance over trainings is an estimate: the power is averaged over possible true variances. None if no
+    The pilot's variance over runs is an estimate: the power is averaged over possible true variances. None if no
     number of seeds suffices because there are too few examples, or if the pilot has a single seed.
     """
     if estimate.seeds is None or _power(estimate, seeds, difference, MAX_SEEDS) < power:

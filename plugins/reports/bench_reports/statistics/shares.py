@@ -1,9 +1,9 @@
-"""Exact statistics of a share of examples, in one training or in several without a case (Clopper and Pearson, 1934).
+"""Exact statistics of a share of examples, in one training run or in several without a case (Clopper, Pearson, 1934).
 
-If none of N examples is a case in any of several trainings, the mean of their true shares is above u with probability
-at most (1 - u)^N, however dependent trainings are on an example: the training with the greatest share has no case,
-either. About *other* trainings this says little: after S trainings without a case, up to 1 - 0.05^(1/S) of all
-trainings could be of another kind (63 % for three).
+If none of N examples is a case in any of several training runs, the mean of their true shares is above u with
+probability at most (1 - u)^N, however runs depend on each other on an example: the run with the greatest share also
+has no case. This says little about *other* runs: after S runs without a case, up to 1 - 0.05^(1/S) of all runs could
+be of another kind (63 % for three).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Share:
 
     cases: int
     examples: int
-    of_these_trainings: bool = True  # limited to these trainings, as in an `Estimate`
+    of_these_trainings: bool = True  # limited to these training runs, as in an `Estimate`
 
     @property
     def value(self) -> float:
@@ -57,7 +57,7 @@ class Share:
 def share_of(measured: Measured) -> Share | None:
     """Return the count behind a measurement, if it is a share of independent examples; else None.
 
-    For several trainings, it exists only if none has a case, or if all examples of each are cases.
+    For several training runs, it exists only if no example is a case in any run, or every example in every run.
     """
     if measured.scale != "share" or measured.draws is None or measured.block > 1:
         return None

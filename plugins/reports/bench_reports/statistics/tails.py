@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 
-LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
-POWER = 0.8  #: with which a detectable difference is detected
-MIN_P_VALUE = 1e-12  #: p-value: 1,000 replicates carry no information about smaller tails
+LEVEL = 0.05  #: level of tests; intervals have probability 1 - LEVEL
+POWER = 0.8  #: probability with which a detectable difference is detected
+MIN_P_VALUE = 1e-12  #: smallest p-value: 1,000 replicates carry no information about smaller tails
 MAX_FREEDOM = 1e9  # degrees of freedom; practically infinite
 FAR = 1e30  # standard errors; their cube is finite
 
@@ -26,7 +26,7 @@ class VariancePart(NamedTuple):
 
 
 def _weighted_error(parts: Sequence[VariancePart], multiple: Callable[[float], float]) -> float:
-    """Return an error times the mean of multiples by degrees of freedom, weighted by the variances of its parts."""
+    """Return the error times the mean of `multiple` at each part's degrees of freedom, weighted by its variance."""
     total = fsum(variance for variance, _ in parts)
     return fsum(v * multiple(freedom) for v, freedom in parts if v) / sqrt(total) if total else 0.0
 
@@ -37,7 +37,7 @@ def critical_width(parts: Sequence[VariancePart], level: float) -> float:
 
 
 def p_above(parts: Sequence[VariancePart], skewed: tuple[float, float], distance: float) -> float:
-    """Return the one-sided p-value of the statement that a number, estimated `distance` above 0, is above 0."""
+    """Return the one-sided p-value of the statement that a number is above 0, if its estimate is `distance`."""
     total = fsum(variance for variance, _ in parts)
     if not distance or not total:
         return 0.5 if not distance else MIN_P_VALUE / 2 if distance > 0 else 1 - MIN_P_VALUE / 2
@@ -50,7 +50,7 @@ def p_above(parts: Sequence[VariancePart], skewed: tuple[float, float], distance
 def skewness_of(skewed: tuple[float, float], total: float) -> float:
     """Return the skewness of a sum, given the skewness and variance of one part; the other parts are symmetric.
 
-    By chance, a few trainings may vary less than their examples explain; the part never exceeds the whole.
+    By chance, a few training runs may vary less than their examples explain; the part never exceeds the whole.
     """
     skewness, variance = skewed
     return float(skewness * min(1.0, variance / total) ** 1.5)
@@ -86,7 +86,7 @@ def reach(parts: Sequence[VariancePart], skewed: tuple[float, float], level: flo
 
 
 def straightened(t: float, skewness: float) -> float:
-    """Return Student's statistic, transformed to keep its distribution although the mean is skewed.
+    """Return Student's statistic, transformed so that it keeps its distribution even if the mean is skewed.
 
     The transformation is monotone, t + g t^2 / 3 + g^2 t^3 / 27 + g / 6 (Hall, 1992: On the removal of skewness by
     transformation), with the skewness g of the mean.
@@ -125,7 +125,7 @@ def spreads(freedom: float) -> Array:
 
 
 def _multiple(freedom: float, power: float) -> float:
-    """Return the multiple of an estimated error that is detected with some power, interpolated on a grid."""
+    """Return the multiple of an estimated error that is detected with the given power, interpolated on a grid."""
     if not isfinite(freedom) or freedom >= GRID[-1]:
         return _multiple_on_grid(inf, power)
     place = log10(max(freedom, GRID[0]))

@@ -229,7 +229,7 @@ class _Report:
         return any(_is_mean(value, values) for values in groups)
 
     def _numbers(self) -> Iterator[str]:
-        """Yield the numbers in the text and tables of Markdown that are neither in the page nor in figures."""
+        """Yield the numbers in the text and tables of report.md that are neither in report.html nor in figures."""
         links = r"\]\(<[^>]*>\)|!\[[^\]]*\]\([^)]*\)"
         written = numbers(re.sub(links, " ", plain_markdown(self._text("report.md"))))
         others = {*numbers(" ".join(self._page.text))}

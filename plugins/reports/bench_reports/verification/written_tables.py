@@ -46,7 +46,7 @@ def plain_latex(text: str) -> str:
 
 
 def markdown_tables(text: str) -> dict[str, Rows]:
-    """Return the tables of a Markdown report with unchanged cells, by their headings up to a colon.
+    """Return the tables of a Markdown report, with unchanged cells, by the part of their heading before a colon.
 
     Parts of a split table, which have the same labels, are joined.
     """

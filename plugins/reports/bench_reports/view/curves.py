@@ -12,14 +12,14 @@ SIGNIFICANT_DIGITS = 6  # significant digits
 
 @dataclass(frozen=True)
 class Curve:
-    """The history of one training."""
+    """The history of one training run."""
 
     steps: Sequence[int]
     series: Mapping[str, Sequence[float | None]]  # None for missing or non-finite numbers
 
 
 def curves(histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, Curve]:
-    """Return the curve of each training by its key, without trainings that have no evaluations."""
+    """Return the curve of each training run by its key, except runs without evaluations."""
     return {key: _curve(_thin(history)) for key, history in histories if history}
 
 

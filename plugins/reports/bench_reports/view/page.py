@@ -1,4 +1,4 @@
-"""The page: a list of runs as HTML, and the compressed data of each run, which scripts unpack on demand."""
+"""The page of `bench view`: a list of runs as HTML, and compressed data, which scripts unpack on demand."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -16,7 +16,7 @@ from bench_reports.view.run_data import MAX_TEXT_CHARACTERS, MAX_TITLE_CHARACTER
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("state", "data", "numbers", "filters", "cells", "comparison", "curves", "outputs", "main")
-MAX_REASONS = 20  # per run, in the list of runs
+MAX_REASONS = 20  # reasons per run in the list of runs
 
 
 class RenderedEntry(NamedTuple):

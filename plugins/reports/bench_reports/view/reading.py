@@ -1,4 +1,4 @@
-"""Entries of the page from runs and reports; unreadable ones become entries with the reason."""
+"""Read runs and reports into entries of the page; unreadable ones become entries with the reason."""
 
 import re
 from collections import Counter
@@ -45,7 +45,7 @@ class PageEntry:
     cells: Sequence[CellResult] = ()  # in suite order
     metrics: Sequence[str] = ()  # in suite order
     samples: Sequence[Mapping[str, Any]] = ()
-    curves: Mapping[str, Curve] = field(default_factory=dict)  # by key prefix of the training
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # by key prefix of the training run
     published: Sequence[PublishedNumber] = ()
     reports: Sequence[ReportFiles] = ()
     problem: str = ""  # why it cannot be read
@@ -147,7 +147,7 @@ def _stay_inside(root: Path, place: Path) -> None:
 
 
 def metrics_of(order: Sequence[str], cells: Iterable[CellResult]) -> list[str]:
-    """Return the metrics of cells, first the metrics in `order`."""
+    """Return the metrics of cells, beginning with the metrics in `order`."""
     metrics = dict.fromkeys(name for cell in cells for name in cell.numbers)
     return [name for name in dict.fromkeys([*order, *metrics]) if name in metrics]
 

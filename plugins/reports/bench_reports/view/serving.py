@@ -1,4 +1,4 @@
-"""A server of the page and its linked files, for browsers on this machine.
+"""Serve the page and its linked files to browsers on this machine.
 
 All addresses start with a secret token, which keeps out other users of the machine and pages of other sites. If
 others can see command lines, start the browser yourself (`--no-open`). Only linked files are sent: requests are
@@ -34,7 +34,7 @@ POLICY = (
 
 
 class Server(ThreadingHTTPServer):
-    """A server of a catalog."""
+    """Serves the page of a catalog, and its linked files, on a local port."""
 
     daemon_threads = True
 
@@ -53,7 +53,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A handler of requests."""
+    """Answers the requests of a browser."""
 
     server: Server
     server_version, sys_version = "bench", ""
@@ -107,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _content(path: Path, root: Path) -> bytes | None:
-    """Return the content of a regular file below a folder; None if it no longer exists or is no longer one."""
+    """Return the content of a file below a folder; None if it no longer exists or is not a regular file."""
     try:
         if path.is_symlink() or not path.is_file() or not path.resolve().is_relative_to(root.resolve()):
             return None

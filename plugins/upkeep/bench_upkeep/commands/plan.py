@@ -45,7 +45,7 @@ class MetricDifference(click.ParamType[tuple[str, float]]):
 @options.data
 @options.store
 @options.only
-@click.option("--calibrate", is_flag=True, help="Time some updates of each training on this device, in seconds.")
+@click.option("--calibrate", is_flag=True, help="Time a few updates of each training run here; takes seconds.")
 @click.option("--power", "pilot", type=click.Path(path_type=Path), metavar="RUN", help=POWER)
 @click.option(
     "--difference",

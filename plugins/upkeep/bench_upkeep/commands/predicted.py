@@ -54,6 +54,6 @@ def clocks(stages: Sequence[Stage], estimates: CostEstimates) -> Iterator[str]:
     for threads, rate in estimates.rates.items():
         if any(stage.settings["threads"] == threads for stage in trainings):
             yield (
-                f"Wall time is CPU time / {rate:.2f}: trainings with {count_of(threads, 'thread')} got "
+                f"Wall time is CPU time / {rate:.2f}: training runs with {count_of(threads, 'thread')} got "
                 f"{rate:.2f} CPU seconds per second{busy} (idle: up to 1 per thread)."
             )

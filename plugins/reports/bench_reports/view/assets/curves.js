@@ -1,4 +1,4 @@
-// Training curves of the selected cells: a line for each training, distinguished by letters and dashes.
+// Training curves of the selected cells: a line for each training run, distinguished by letters and dashes.
 
 const SVG = "http://www.w3.org/2000/svg";
 const DASHES = ["", "7 4", "2 3", "9 3 2 3", "12 4", "4 2"];
