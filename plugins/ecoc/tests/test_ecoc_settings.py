@@ -98,7 +98,7 @@ def test_classes_by_similarity_read_or_learn_vectors(tmp_path):
     assert config(order="embedding").files(tmp_path) == config().files(tmp_path) == {}
     given = config(order="embedding", vectors="glove.txt")
     assert given.extras() == config().extras() == SoftmaxLMConfig().extras() == set()
-    with pytest.raises(DataError, match="word vectors .*glove.txt were not found"):
+    with pytest.raises(DataError, match=r"word vectors .*glove\.txt were not found"):
         given.files(tmp_path)
     (tmp_path / "glove.txt").write_text("a 1\n")
     assert given.files(tmp_path) == {"vectors": tmp_path / "glove.txt"}
