@@ -111,7 +111,7 @@ class Argmax(SingleToken):
         return self.output.scores(places.hidden).argmax(1)
 
 
-class Sample(SingleToken):
+class SampledToken(SingleToken):
     """A token sampled from the distribution that decoders use (section 2.2)."""
 
     @torch.no_grad()
@@ -273,7 +273,7 @@ class RelaxedClass(Method):
 
 
 def _scheduled(settings: Scheduled, output: ScoringHead, embed: nn.Embedding) -> Method:
-    return (Sample if settings.choice == "sample" else Argmax)(settings, output, embed)
+    return (SampledToken if settings.choice == "sample" else Argmax)(settings, output, embed)
 
 
 METHODS: dict[type[Mixing], Callable[..., Method]] = {Scheduled: _scheduled, Soft: SoftArgmax}

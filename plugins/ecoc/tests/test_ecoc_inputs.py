@@ -19,7 +19,7 @@ from bench_ecoc.inputs import (
     RelaxedClass,
     RelaxedCode,
     ReplacedPositions,
-    Sample,
+    SampledToken,
     SoftArgmax,
     concrete,
     falling,
@@ -232,20 +232,20 @@ def check_that_tokens_are_sampled(method):
         assert statistic < degrees + 5 * (2 * degrees) ** 0.5
 
 
-class Greedy(Sample):
+class Greedy(SampledToken):
     """Mutant: the argmax instead of a sample."""
 
     tokens = Argmax.tokens
 
 
-class SameForAll(Sample):
+class SameForAll(SampledToken):
     """Mutant: all examples share a random number."""
 
     def tokens(self, places, mix):
         return super().tokens(replace(places, ids=torch.zeros_like(places.ids)), mix)
 
 
-class BitByBit(Sample):
+class BitByBit(SampledToken):
     """Mutant: independently sampled bits, and the nearest token."""
 
     def tokens(self, places, mix):
@@ -257,7 +257,7 @@ class BitByBit(Sample):
 @pytest.mark.parametrize("kind", ["full", "ecoc", "hierarchical"])
 def test_sampled_tokens_follow_the_distribution_that_decoders_use(kind):
     found = made(SAMPLED, kind)
-    assert type(found) is Sample
+    assert type(found) is SampledToken
     check_that_tokens_are_sampled(found)
 
 
