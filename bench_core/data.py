@@ -188,5 +188,6 @@ class Prediction:
     target_characters: int | None = None  # length of the raw reference text; None if the tokens do not decode to it
     weight: float = 1.0
     values: Mapping[str, float] = field(default_factory=dict)  # `Scores.values` of this example
+    by_token: Mapping[str, Sequence[float]] | None = None  # values of each target token, if the model reports them
     group: int | None = None  # shared by dependent examples, such as captions of an image
     written: str | None = None  # the target as decoded from its tokens; None if it equals the first reference

@@ -84,6 +84,7 @@ class Scores:
     log_probs: Tensor  # [N] nats, including EOS
     values: Mapping[str, Tensor] = field(default_factory=dict)  # [N] each, model-specific
     memory: State | None = None  # see `Loss.memory`
+    by_token: Mapping[str, Tensor] = field(default_factory=dict)  # [N, T] each, for every token of `gold`
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from bench_core.errors import PluginError
 from bench_core.generation_loop import draw, generate
 from bench_core.model import Scores, State, Stepper
 from bench_core.random_numbers import Rng
+from bench_core.storage.predictions import read_predictions, write_predictions
 
 
 class Words(Task):
@@ -135,6 +136,46 @@ def test_predictions_show_the_source_of_their_text():
     predictions = examples(split="translated").decoded(None, Short(10))
     assert [prediction.prompt for prediction in predictions] == [f"source {number}" for number in range(10)]
     assert {prediction.prompt for prediction in examples().decoded(None, Short(10))} == {""}
+
+
+class ByToken(Short):
+    """Reports a value of each token, also of padding."""
+
+    def score(self, batch, scoring):
+        ids = batch.ids[:, None]
+        by_token = {"gold": batch.gold, "log_prob": -(10.0 * ids + torch.arange(batch.gold.shape[1]))}
+        return Scores(-batch.ids.double(), by_token=self.change(by_token))
+
+    def change(self, by_token):
+        return by_token
+
+
+class Unequal(Words):
+    """Example i has 1 or 2 tokens."""
+
+    def batches(self, split, purpose, size, rng=None):
+        for batch in super().batches(split, purpose, size, rng):
+            yield replace(batch, length=batch.length - batch.ids % 2)
+
+
+def test_values_by_token_are_kept_of_the_tokens_of_each_example_and_stored(tmp_path):
+    every = replace(examples(size=3), task=Unequal(None, None))
+    predictions = every.scored(ByToken(10), "exact")
+    assert predictions[4].by_token == {"gold": [1, 0], "log_prob": [-40.0, -41.0]}
+    assert predictions[7].by_token == {"gold": [4], "log_prob": [-70.0]}
+    assert all(type(token) is int for prediction in predictions for token in prediction.by_token["gold"])
+    write_predictions(tmp_path / "p.gz", predictions)
+    assert read_predictions(tmp_path / "p.gz") == predictions
+    assert {each.by_token for each in examples().scored(Short(10), "exact")} == {None}
+
+
+def test_values_by_token_have_the_shape_of_targets():
+    class Summed(ByToken):
+        def change(self, by_token):
+            return {**by_token, "log_prob": by_token["log_prob"].sum(1)}
+
+    with pytest.raises(PluginError, match=r"log_prob by token.*expected one number for each token of \[10, 2\]"):
+        examples().scored(Summed(10), "exact")
 
 
 def test_a_task_says_how_much_each_example_counts_when_scored():

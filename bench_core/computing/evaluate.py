@@ -201,11 +201,15 @@ class Examples:
             carries = carries and not (batch.continues and memory is None)
             log_probs = scores.log_probs.double().tolist()
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
+            by_token = {name: tensor.tolist() for name, tensor in scores.by_token.items()}
             weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
             targets = self._targets(model, read) if is_own else map(self._with_size, self._targets(model, read))
             for row, prediction in enumerate(targets):
                 row_values = {name: column[row] for name, column in values.items()}
-                yield replace(prediction, target_log_prob=log_probs[row], weight=weights[row], values=row_values)
+                end = int(read.length[row])
+                row_tokens = {name: column[row][:end] for name, column in by_token.items()} or None
+                scored = {"target_log_prob": log_probs[row], "weight": weights[row], "by_token": row_tokens}
+                yield replace(prediction, values=row_values, **scored)
             done += len(batch)
             self.tell(done, self.number or 0)
         look.at_scored(lambda model, rows: model.score(self._on_device(rows), Scoring(by, self.rng)).log_probs, by)

@@ -138,6 +138,10 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
         if not is_tensor(column, (len(batch),), floating=name == "log_probs"):
             due: Fault = f"expected one number for each of {len(batch)} rows."
             raise gave(model, "score", f"{brief(column)} as {name}", due)
+    for name, rows in scores.by_token.items():
+        if not is_tensor(rows, tuple(batch.gold.shape), floating=False):
+            due = f"expected one number for each token of {list(batch.gold.shape)}."
+            raise gave(model, "score", f"{brief(rows)} as {name} by token", due)
     if wrong := _memory(scores.memory):
         raise PluginError(f"{named(model, 'score')} gave {wrong}.")
     examples, log_probs = batch.ids.tolist(), scores.log_probs.tolist()

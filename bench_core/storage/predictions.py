@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["References", "by_id", "read_lines", "read_predictions", "write_lines", "write_predictions"]
 
 _OPTIONAL_OF_HYPOTHESES = frozenset({"text", "token_count"})  # left out if None
-_OPTIONAL = frozenset({"group", "target_bytes", "target_characters", "written"})  # left out if None
+_OPTIONAL = frozenset({"by_token", "group", "target_bytes", "target_characters", "written"})  # left out if None
 
 
 def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:

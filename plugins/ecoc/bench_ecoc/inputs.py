@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from bench_core import Rng, SuiteError, Training
+from bench_core import Rng, SuiteError, Training, invert
 from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Mixing, Scheduled, Soft, Softened
 from bench_output_layers.api import Ecoc, HierarchicalSoftmax, ScoringHead
 
 MAX_LOGIT = 30.0  # largest logit of a relaxed bit, and logit of a gold bit
+MIXTURE = 64  # default number of tokens in a mixture of relaxed codes
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,21 @@ class Mix:
 
 @dataclass(frozen=True)
 class ReplacedPositions:
-    """M positions with replaced tokens, all at the same step."""
+    """M positions with replaced tokens."""
 
     hidden: Tensor  # [M, H] units that predict the token
     gold: Tensor  # [M]
     coins: Tensor  # [M, C] which latents are predicted
     ids: Tensor  # [M]
-    step: int
+    step: int | Tensor  # of all positions, or of each [M]
+
+
+@dataclass(frozen=True)
+class Replacements:
+    """What is read at M positions."""
+
+    embeddings: Tensor  # [M, E]
+    changed: Tensor  # [M] share of the embedding from tokens other than the gold token
 
 
 class Method(ABC):
@@ -50,41 +59,73 @@ class Method(ABC):
 
     def mix(self, training: Training) -> Mix:
         """Return the parameters of an update."""
-        settings, share = self.settings, progress(training)
-        temperature = 0.0
+        return self.mix_after(progress(training), training.rng)
+
+    def mix_after(self, share: float, rng: Rng) -> Mix:
+        """Return the parameters after a share of training."""
+        settings, temperature = self.settings, 0.0
         if isinstance(settings, Softened):
             temperature = rising(1 - share if settings.reversed else share, settings.temperature)
         probability = settings.tau_max if settings.constant else rising(share, settings.tau_max)
-        return Mix(probability, temperature, training.rng.fork("inputs"))
+        return Mix(probability, temperature, rng.fork("inputs"))
 
-    def coins(self, ids: Tensor, step: int, mix: Mix) -> Tensor:
+    def coins(self, ids: Tensor, step: int | Tensor, mix: Mix) -> Tensor:
         """Return which latents of a step are replaced [N, C]."""
         return mix.rng.fork("coins").uniform(ids, step, self.latents) < mix.share
 
     @abstractmethod
-    def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
-        """Return the embeddings [M, E] that replace the embeddings of the gold tokens."""
+    def read(self, places: ReplacedPositions, mix: Mix) -> Replacements:
+        """Return what is read instead of the gold tokens."""
+
+    @torch.no_grad()
+    def changed(self, mix: Mix, hidden: Tensor, gold: Tensor, ids: Tensor, steps: Tensor) -> Tensor:
+        """Return the share of the input at M positions that comes from other tokens than gold; 0 if it is gold."""
+        coins = self.coins(ids, steps, mix)
+        rows = coins.any(1).nonzero()[:, 0]
+        shares = hidden.new_zeros(len(ids))
+        if not len(rows):
+            return shares
+        places = ReplacedPositions(hidden[rows], gold[rows], coins[rows], ids[rows], steps[rows])
+        return shares.index_copy(0, rows, self.read(places, mix).changed.to(shares.dtype))
 
 
-class Argmax(Method):
-    """The most probable token, without a gradient through the choice (Bengio et al., 2015, arXiv:1506.03099)."""
+class SingleToken(Method):
+    """A method that reads a single token, without a gradient through the choice."""
 
-    def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
-        with torch.no_grad():
-            tokens = self._choice(places.hidden)
-        return self.embed(tokens)  # type: ignore[no-any-return]
+    def read(self, places: ReplacedPositions, mix: Mix) -> Replacements:
+        tokens = self.tokens(places, mix)
+        return Replacements(self.embed(tokens), (tokens != places.gold).to(places.hidden.dtype))
 
-    def _choice(self, hidden: Tensor) -> Tensor:
+    @abstractmethod
+    def tokens(self, places: ReplacedPositions, mix: Mix) -> Tensor:
+        """Return the tokens to read [M]."""
+
+
+class Argmax(SingleToken):
+    """The most probable token (Bengio et al., 2015, arXiv:1506.03099)."""
+
+    @torch.no_grad()
+    def tokens(self, places: ReplacedPositions, mix: Mix) -> Tensor:
         if isinstance(self.output, Ecoc):
-            return self.output.best(self.output.bits(hidden))
-        return self.output.scores(hidden).argmax(1)
+            return self.output.best(self.output.bits(places.hidden))
+        return self.output.scores(places.hidden).argmax(1)
+
+
+class SampledToken(SingleToken):
+    """A token sampled from the distribution that decoders use (section 2.2)."""
+
+    @torch.no_grad()
+    def tokens(self, places: ReplacedPositions, mix: Mix) -> Tensor:
+        uniform = mix.rng.fork("sample").uniform(places.ids, places.step)
+        return invert(self.output.distribution(places.hidden), uniform)
 
 
 class SoftArgmax(Method):
     """sum_w softmax(score_w / tau) e_w, with its gradient (eq. 2)."""
 
-    def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
-        return soft_argmax(self.output.scores(places.hidden), mix.temperature) @ self.embed.weight
+    def read(self, places: ReplacedPositions, mix: Mix) -> Replacements:
+        weights = soft_argmax(self.output.scores(places.hidden), mix.temperature)
+        return Replacements(weights @ self.embed.weight, 1 - weights.detach().gather(1, places.gold[:, None])[:, 0])
 
 
 class CodeMethod(Method):
@@ -96,28 +137,26 @@ class CodeMethod(Method):
     def __init__(self, settings: CLVMS | DLVMS, output: Ecoc, embed: nn.Embedding) -> None:
         super().__init__(settings, output, embed)
         self.latents = output.length
-        if settings.factors is not None and len(settings.factors) != self.latents:
+        factors = settings.factors
+        self.factors = falling(self.latents) if factors == "falling" else factors
+        if self.factors is not None and len(self.factors) != self.latents:
             raise SuiteError(
-                f"`inputs: {settings.kind}` has {len(settings.factors)} `factors`, but the code has {self.latents} "
+                f"`inputs: {settings.kind}` has {len(self.factors)} `factors`, but the code has {self.latents} "
                 "bits. Provide one per bit, base bits first, or leave them out."
             )
 
-    def coins(self, ids: Tensor, step: int, mix: Mix) -> Tensor:
+    def coins(self, ids: Tensor, step: int | Tensor, mix: Mix) -> Tensor:
         uniform = mix.rng.fork("coins").uniform(ids, step, self.latents)
-        if self.settings.factors is None:
+        if self.factors is None:
             return uniform < mix.share
-        return uniform < mix.share * torch.tensor(self.settings.factors, dtype=uniform.dtype, device=ids.device)
+        return uniform < mix.share * torch.tensor(self.factors, dtype=uniform.dtype, device=ids.device)
 
 
-class MixedCode(CodeMethod):
-    """CLVMS: the token nearest to a code of predicted and gold bits (section 2.2), without a gradient."""
-
-    def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
-        return self.embed(self.tokens(places))  # type: ignore[no-any-return]
+class MixedCode(CodeMethod, SingleToken):
+    """CLVMS: the token nearest to a code of predicted and gold bits (section 2.1)."""
 
     @torch.no_grad()
-    def tokens(self, places: ReplacedPositions) -> Tensor:
-        """Return the tokens to read [M]."""
+    def tokens(self, places: ReplacedPositions, mix: Mix) -> Tensor:
         gold = self.output.codes(places.gold)
         predicted = (self.output.bits(places.hidden) > 0).to(gold.dtype)
         return self.output.nearest(torch.where(places.coins, predicted, gold))
@@ -130,9 +169,8 @@ class RelaxedCode(CodeMethod):
     is renormalized over the tokens of the mixture.
     """
 
-    def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
-        tokens, weights = self.weights(places, mix)
-        return _weighted_sum(weights, self.embed(tokens))
+    def read(self, places: ReplacedPositions, mix: Mix) -> Replacements:
+        return _mixture(*self.weights(places, mix), places.gold, self.embed)
 
     def weights(self, places: ReplacedPositions, mix: Mix) -> tuple[Tensor, Tensor]:
         """Return the tokens of the mixture [M, K] and their weights; gradients flow to the bits."""
@@ -143,7 +181,7 @@ class RelaxedCode(CodeMethod):
         logits = torch.where(places.coins, concrete(bits, uniform, mix.temperature), gold)
         with torch.no_grad():
             scores = self.output.code_scores(logits)
-            tokens = scores.topk(min(self.settings.best or 64, scores.shape[1]), 1).indices
+            tokens = scores.topk(min(self.settings.best or MIXTURE, scores.shape[1]), 1).indices
         codes = self.output.codes(tokens)  # [M, K, d]
         return tokens, (codes @ logits[:, :, None])[:, :, 0].softmax(1)
 
@@ -165,7 +203,7 @@ class BitFlips(Method):
                 "Lower `k`, or choose a longer code."
             )
 
-    def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
+    def read(self, places: ReplacedPositions, mix: Mix) -> Replacements:
         bits, k = self.output.bits(places.hidden), self.settings.k
         least = bits.detach().abs().topk(k, 1, largest=False).indices  # [M, k]
         code = self.output.codes(places.gold)  # [M, d]
@@ -173,11 +211,11 @@ class BitFlips(Method):
         flipped = code[:, None].repeat(1, k, 1).scatter(2, least[:, :, None], 1 - old[:, :, None])
         tokens = self.output.nearest(flipped.flatten(0, 1)).view(-1, k)
         gains = (1 - 2 * old) * bits.gather(1, least)  # changes of the log-likelihood from the gold code
-        return _weighted_sum(gains.softmax(1), self.embed(tokens))
+        return _mixture(tokens, gains.softmax(1), places.gold, self.embed)
 
 
-class MixedClass(Method):
-    """CLVMS of a hierarchical softmax: class and index, each gold or predicted, without a gradient.
+class MixedClass(SingleToken):
+    """CLVMS of a hierarchical softmax: class and index, each gold or predicted.
 
     A predicted index is the best index in the chosen class; a gold index beyond the end of the class is taken modulo
     the class size.
@@ -186,12 +224,8 @@ class MixedClass(Method):
     latents = 2
     output: HierarchicalSoftmax
 
-    def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
-        return self.embed(self.tokens(places))  # type: ignore[no-any-return]
-
     @torch.no_grad()
-    def tokens(self, places: ReplacedPositions) -> Tensor:
-        """Return the tokens to read [M]."""
+    def tokens(self, places: ReplacedPositions, mix: Mix) -> Tensor:
         output, (first, second) = self.output, places.coins.T
         best = output.class_logits(places.hidden).argmax(1)
         classes = torch.where(first, best, output.class_of[places.gold])
@@ -211,14 +245,18 @@ class RelaxedClass(Method):
     output: HierarchicalSoftmax
     settings: DLVMS
 
-    def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
+    def read(self, places: ReplacedPositions, mix: Mix) -> Replacements:
         gold = self.output.class_of[places.gold]
         weights, classes = self._classes(places, mix, gold)  # [M, K]
         with torch.no_grad():
             units = places.hidden[:, None].expand(-1, classes.shape[1], -1)
             best = self.output.member[classes, self.output.leaf_logits(units, classes).argmax(2)]
-        inside = self._inside(places, mix, gold)[:, None]  # [M, 1, E]
-        return _weighted_sum(weights, torch.where((classes == gold[:, None])[:, :, None], inside, self.embed(best)))
+        inside = self._inside(places, mix, gold)  # [M, S]
+        vectors = _weighted_sum(inside, self.embed(self.output.member[gold].clamp(min=0)))[:, None]  # [M, 1, E]
+        is_gold = classes == gold[:, None]
+        embeddings = _weighted_sum(weights, torch.where(is_gold[:, :, None], vectors, self.embed(best)))
+        ours = inside.gather(1, self.output.index_of[places.gold][:, None])[:, 0]
+        return Replacements(embeddings, (1 - (weights * is_gold).sum(1) * ours).detach())
 
     def _classes(self, places: ReplacedPositions, mix: Mix, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weights and indices of the best classes [M, K]."""
@@ -228,14 +266,17 @@ class RelaxedClass(Method):
         return weights / weights.sum(1, keepdim=True), classes
 
     def _inside(self, places: ReplacedPositions, mix: Mix, gold: Tensor) -> Tensor:
-        """Return the embedding read for the gold class [M, E]."""
+        """Return the weights of the tokens of the gold class [M, S]."""
         relaxed = _gumbel_softmax(self.output.leaf_logits(places.hidden, gold), places, mix, "index")
         index = one_hot(self.output.index_of[places.gold], relaxed.shape[1])
-        weights = torch.where(places.coins[:, 1:], relaxed, index)
-        return _weighted_sum(weights, self.embed(self.output.member[gold].clamp(min=0)))
+        return torch.where(places.coins[:, 1:], relaxed, index.to(relaxed.dtype))
 
 
-METHODS: dict[type[Mixing], Callable[..., Method]] = {Scheduled: Argmax, Soft: SoftArgmax}
+def _scheduled(settings: Scheduled, output: ScoringHead, embed: nn.Embedding) -> Method:
+    return (SampledToken if settings.choice == "sample" else Argmax)(settings, output, embed)
+
+
+METHODS: dict[type[Mixing], Callable[..., Method]] = {Scheduled: _scheduled, Soft: SoftArgmax}
 CODE_METHODS: dict[type[Mixing], Callable[..., Method]] = {CLVMS: MixedCode, DLVMS: RelaxedCode, Flips: BitFlips}
 CLASS_METHODS: dict[type[Mixing], Callable[..., Method]] = {CLVMS: MixedClass, DLVMS: RelaxedClass}
 
@@ -254,6 +295,11 @@ def rising(share: float, top: float) -> float:
     For epoch i of N, share = i / (N - 1), ep = N (share - 1/2) and delta = N / (2 ln 249), so N cancels.
     """
     return float(top / (1 + 249 ** (1 - 2 * share)))
+
+
+def falling(bits: int) -> tuple[float, ...]:
+    """Return one factor per bit [d], falling linearly from 1 at the first bit to 1 / d at the last."""
+    return tuple((bits - place) / bits for place in range(bits))
 
 
 def progress(training: Training) -> float:
@@ -287,6 +333,12 @@ def _gumbel_softmax(logits: Tensor, places: ReplacedPositions, mix: Mix, name: s
     """Return a relaxed sample from a categorical distribution with logits [M, C]."""
     uniform = mix.rng.fork(name).uniform(places.ids, places.step, logits.shape[1])
     return soft_argmax(logits + gumbel(uniform).to(logits.dtype), mix.temperature)
+
+
+def _mixture(tokens: Tensor, weights: Tensor, gold: Tensor, embed: nn.Embedding) -> Replacements:
+    """Return mixtures of tokens [M, K] with weights [M, K] that sum to one."""
+    changed = (weights * (tokens != gold[:, None])).sum(1).detach()
+    return Replacements(_weighted_sum(weights, embed(tokens)), changed)
 
 
 def _weighted_sum(weights: Tensor, vectors: Tensor) -> Tensor:

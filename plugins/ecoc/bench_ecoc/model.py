@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from bench_captioning.api import image_encoder
-from bench_core import Batch, Loss, Rng, Scores, Scoring, State, TaskInfo, Training, to_device
+from bench_core import Batch, Loss, Rng, Scores, Scoring, TaskInfo, Training, to_device
 from bench_core.kit import LanguageModel, LanguageModelState
-from bench_ecoc.inputs import Method, Mix, ReplacedPositions, method
+from bench_ecoc.inputs import MIXTURE, Method, Mix, ReplacedPositions, method
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
 from bench_ecoc.variational import VariationalLayers
-from bench_output_layers.api import Ecoc, HybridSoftmax, ScoringHead, code_layer, output_layer
+from bench_output_layers.api import Ecoc, HybridSoftmax, ScoringHead, chunks, code_layer, output_layer
 from bench_rnn.api import Units
 
 FITTED_POSITIONS = 1000  # positions of the validation split to which readings are fitted
@@ -54,15 +54,27 @@ class ConditionalLM(LanguageModel):
         return self.head.notes()
 
     def loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
-        loss = super().loss(batch, training, **more)
+        """Add the probability of replacements, and the share of inputs from tokens other than the gold tokens."""
         mix = self._mix(training)
-        return replace(loss, parts={"p_mix": torch.full_like(loss.value, mix.share)}) if mix else loss
+        if mix is None:
+            return super().loss(batch, training, **more)
+        changed: list[Tensor] = []
+        loss = super().loss(batch, training, changed=changed, **more)
+        inputs = (batch.length - 1).sum().clamp(min=1)  # the first input of a row is never replaced
+        share = sum((each.sum() for each in changed), torch.zeros_like(loss.value)) / inputs
+        return replace(loss, parts={"p_mix": torch.full_like(loss.value, mix.share), "mixed": share})
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         states, state = self.predict(batch, scoring)
-        log_probs, values, head = self._scored(states, batch, state.head, scoring.by)
-        total = _by_row(log_probs, batch).sum(1)
-        return Scores(total, values, self._memory(scoring.memory, state, head))
+        values, memory = self._values(states, batch, scoring), self._memory(scoring.memory, state, state.head)
+        if scoring.by == "bits":  # a bound has no most probable token
+            log_probs, _ = self.head.score(states, batch, state.head, scoring.by)
+            return Scores(_by_token(log_probs, batch).sum(1), values, memory)
+        log_probs, reported = self.head.read(batch.at_real(states), batch.at_real(batch.gold))
+        columns = {name: _by_token(column, batch) for name, column in {"log_prob": log_probs, **reported}.items()}
+        by_token = {"gold": batch.gold, **{name: columns.pop(name) for name in ("best", "rank", "log_prob")}}
+        values |= {name: column.sum(1) / batch.length for name, column in columns.items()}
+        return Scores(by_token["log_prob"].sum(1), values, memory, by_token)
 
     def begin(self, batch: Batch) -> LanguageModelState:
         """Return initial hidden units computed from the source, and zero cells; an empty state without a source."""
@@ -79,18 +91,26 @@ class ConditionalLM(LanguageModel):
         inputs = self.embed(tokens)
         return self.rnn(inputs, past, self.rnn.masks(inputs, len(inputs)))  # type: ignore[no-any-return]
 
-    def _scored(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, dict[str, Tensor], State]:
-        """Return the log-probabilities of real tokens [M], the reported values [N] of each row, and the head's State.
+    def _values(self, hidden: Tensor, batch: Batch, scoring: Scoring) -> dict[str, Tensor]:
+        """Return the reported values [N] of each row.
 
-        The value of a softmax is the number of parameters of the output layer, in millions.
+        These are the number of output layer parameters, in millions, and `mixed`: the share of inputs that the
+        method of training inputs would take from other tokens than gold, with its parameters at the end of training.
         """
-        log_probs, past = self.head.score(hidden, batch, past, by)
         count = sum(weights.numel() for weights in self.head.parameters())
-        return (
-            log_probs,
-            {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)},
-            past,
-        )
+        values = {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)}
+        if self.method is None:
+            return values
+        return {**values, "mixed": self._mixed(self.method, hidden, batch, scoring)}
+
+    def _mixed(self, method: Method, hidden: Tensor, batch: Batch, scoring: Scoring) -> Tensor:
+        """Return the share of the inputs of each row [N] that come from other tokens than gold, after gold inputs."""
+        mix, width = method.mix_after(1.0, scoring.rng), max(self.head.tokens, MIXTURE * method.latents)
+        rows, steps = batch.mask[:, 1:].nonzero(as_tuple=True)  # the first input of a row is never replaced
+        positions = hidden[rows, steps], batch.gold[rows, steps], batch.ids[rows], steps
+        changed = torch.cat([method.changed(mix, *some) for some in chunks(width, *positions)])
+        total = changed.new_zeros(len(batch), dtype=torch.float64).index_add(0, rows, changed.double())
+        return total / (batch.length - 1).clamp(min=1)
 
     def _mix(self, given: Training | Scoring) -> Mix | None:
         """Return the mixing parameters of an update; None if no tokens are replaced."""
@@ -98,8 +118,13 @@ class ConditionalLM(LanguageModel):
             return None
         return self.method.mix(given)
 
-    def predict(self, batch: Batch, given: Training | Scoring, **more: Any) -> tuple[Tensor, LanguageModelState]:
-        """Read the inputs in pieces, each up to the next replacement in any row."""
+    def predict(
+        self, batch: Batch, given: Training | Scoring, changed: list[Tensor] | None = None, **more: Any
+    ) -> tuple[Tensor, LanguageModelState]:
+        """Read the inputs in pieces, each up to the next replacement in any row.
+
+        Appends to `changed` the shares of replaced inputs that come from other tokens than gold.
+        """
         mix = self._mix(given)
         if mix is None:
             return super().predict(batch, given, **more)
@@ -115,17 +140,22 @@ class ConditionalLM(LanguageModel):
                 rows, coins = replaced[first]
                 step = first - before
                 places = ReplacedPositions(pieces[-1][rows, -1], batch.gold[rows, step], coins, batch.ids[rows], step)
-                piece = torch.cat([self._replace(piece[:, 0], rows, places, mix)[:, None], piece[:, 1:]], 1)
+                piece = torch.cat([self._replace(piece[:, 0], rows, places, mix, changed)[:, None], piece[:, 1:]], 1)
             hidden, units = self.rnn(piece, units, masks)
             pieces.append(hidden)
         states = torch.cat(pieces, 1)
         head = state.head if given.memory else self.head.start(states[:, : before - 1])
         return states[:, before - 1 :], LanguageModelState(units, head=head)
 
-    def _replace(self, gold: Tensor, rows: Tensor, places: ReplacedPositions, mix: Mix) -> Tensor:
+    def _replace(
+        self, gold: Tensor, rows: Tensor, places: ReplacedPositions, mix: Mix, changed: list[Tensor] | None
+    ) -> Tensor:
         """Return the embeddings [N, E] read at one step: `gold`, replaced in `rows`."""
         assert self.method is not None
-        return gold.index_copy(0, rows, self.method.read(places, mix).to(gold.dtype))
+        read = self.method.read(places, mix)
+        if changed is not None:
+            changed.append(read.changed)
+        return gold.index_copy(0, rows, read.embeddings.to(gold.dtype))
 
     def _replacements(self, batch: Batch, mix: Mix) -> dict[int, tuple[Tensor, Tensor]]:
         """Return the rows [M] and coins [M, C] of replacements, by input position."""
@@ -166,19 +196,11 @@ class ECOCLM(ConditionalLM):
             ]
             self.head.fit_reading(torch.cat(units)[chosen], torch.cat(gold)[chosen])
 
-    def _scored(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, dict[str, Tensor], State]:
-        """Add the share of wrongly predicted bits, and of maximum entropy the mean residual and number of steps."""
-        units, gold = batch.at_real(hidden), batch.at_real(batch.gold)
-        log_probs, values, past = super()._scored(hidden, batch, past, "bits")
-        reported = {"bit_error_rate": self.head.bit_errors(units, gold)}
-        if by != "bits":
-            log_probs, more = self.head.read(units, gold)
-            reported |= more
-        return (
-            log_probs,
-            values | {name: _by_row(value, batch).sum(1) / batch.length for name, value in reported.items()},
-            past,
-        )
+    def _values(self, hidden: Tensor, batch: Batch, scoring: Scoring) -> dict[str, Tensor]:
+        """Add the share of wrongly predicted bits, over all tokens of the row."""
+        wrong = self.head.bit_errors(batch.at_real(hidden), batch.at_real(batch.gold))
+        rate = _by_token(wrong, batch).sum(1) / batch.length
+        return {**super()._values(hidden, batch, scoring), "bit_error_rate": rate}
 
 
 class SoftmaxLM(ConditionalLM):
@@ -189,10 +211,10 @@ class SoftmaxLM(ConditionalLM):
         super().__init__(config, info, head)
 
 
-def _by_row(real: Tensor, batch: Batch) -> Tensor:
-    """Scatter values of the real tokens [M] into [N, T], float64, with 0 elsewhere."""
-    mask = batch.mask
-    return real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double())
+def _by_token(real: Tensor, batch: Batch) -> Tensor:
+    """Scatter values of the real tokens [M] into [N, T], float64 or integers, with 0 elsewhere."""
+    mask, values = batch.mask, real.double() if real.is_floating_point() else real
+    return values.new_zeros(mask.shape).masked_scatter(mask, values)
 
 
 def _sentences(batch: Batch) -> list[list[int]]:

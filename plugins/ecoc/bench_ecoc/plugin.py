@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from bench_captioning.plugin import IMAGE_CHANNELS, ImageChannels
-from bench_core import DataError, Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
+from bench_core import Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_ecoc.former_codes import with_codes
 from bench_ecoc.settings import (
     CLVMS,
@@ -30,6 +30,7 @@ from bench_output_layers.plugin import (
     OutputLayer,
     PriorTempered,
     Reading,
+    vector_files,
 )  # fmt: skip
 from bench_rnn.plugin import CELLS, Cell
 
@@ -137,16 +138,7 @@ class ECOCLMConfig(RecurrentConfig):
 
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return the file of word vectors."""
-        vectors = self.codes.vector_file()
-        if vectors is None:
-            return {}
-        path = data / vectors
-        if not path.is_file():
-            raise DataError(
-                f"word vectors {path} were not found. Provide a file in word2vec (text or binary) or GloVe format, "
-                "or leave `vectors` out to learn them from the training split."
-            )
-        return {"vectors": path}
+        return vector_files(self.codes.vector_file(), data)
 
 
 class SoftmaxLMConfig(RecurrentConfig):
@@ -156,11 +148,20 @@ class SoftmaxLMConfig(RecurrentConfig):
     likelihoods = {"exact": Kind.EXACT}
     cites = [
         *COMMON, "output.kind=sampled: jean2015", "output.kind=nce: gutmann2010", "output.kind=nce: mnih2012",
-        "output.kind=hierarchical: goodman2001", "output.kind=adaptive: grave2017", "inputs.kind=clvms: oneill2019",
-        "inputs.kind=dlvms: oneill2019", "inputs.kind=dlvms: jang2017",
+        "output.kind=hierarchical: goodman2001", "output.order=embedding: mikolov2013",
+        "output.kind=adaptive: grave2017", "inputs.kind=clvms: oneill2019", "inputs.kind=dlvms: oneill2019",
+        "inputs.kind=dlvms: jang2017",
     ]  # fmt: skip
 
     output: OutputLayer = FullOutputLayer.model_construct()  #: full, sampled, nce, hierarchical or adaptive
+
+    def extras(self) -> Set[str]:
+        """Return the extra that installs gensim if word vectors are learned."""
+        return {"vectors"} if isinstance(self.output, Hierarchical) and self.output.learns_vectors() else set()
+
+    def files(self, data: Path) -> Mapping[str, Path]:
+        """Return the file of `vectors` of `output: hierarchical`."""
+        return vector_files(self.output.vectors if isinstance(self.output, Hierarchical) else None, data)
 
     def smooths_labels(self) -> bool:
         """Return whether the softmax is computed in full."""

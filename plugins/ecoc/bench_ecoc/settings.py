@@ -53,9 +53,10 @@ class Softened(Mixing):
 
 
 class Scheduled(Mixing):
-    """The most probable token (scheduled sampling)."""
+    """The most probable or a sampled token (scheduled sampling)."""
 
     kind: Literal["scheduled"]
+    choice: Literal["argmax", "sample"] = "argmax"  #: most probable token, or a sample of the token distribution
 
 
 class Soft(Softened):
@@ -68,14 +69,16 @@ class CLVMS(Mixing):
     """The token given by a mixture of predicted and gold latents."""
 
     kind: Literal["clvms"]
-    factors: tuple[Share, ...] | None = None  #: factor of the probability for each bit of ecoc-lm; default: 1
+    factors: Literal["falling"] | tuple[Share, ...] | None = (
+        None  #: factor of the probability for each bit of ecoc-lm; `falling`: from 1 to 1 / bits; default: 1
+    )
 
 
 class DLVMS(Softened):
     """A mixture of embeddings, weighted by relaxed latents; some are predicted with noise, the others are gold."""
 
     kind: Literal["dlvms"]
-    factors: tuple[Share, ...] | None = None  #: as for `clvms`
+    factors: Literal["falling"] | tuple[Share, ...] | None = None  #: as for `clvms`
     best: PositiveInt | None = None  #: size of the mixture; default: 64 tokens of ecoc-lm, 10 classes of softmax-lm
 
 

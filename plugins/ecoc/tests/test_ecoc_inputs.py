@@ -1,12 +1,14 @@
 """What is read instead of gold tokens: each method against its definition, and against plausible mistakes."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
 from bench_core import Rng, SuiteError, TaskInfo, Training
+from bench_ecoc import inputs
 from bench_ecoc.inputs import (
     MAX_LOGIT,
     Argmax,
@@ -17,8 +19,10 @@ from bench_ecoc.inputs import (
     RelaxedClass,
     RelaxedCode,
     ReplacedPositions,
+    SampledToken,
     SoftArgmax,
     concrete,
+    falling,
     gumbel,
     method,
     soft_argmax,
@@ -75,6 +79,9 @@ METHODS = [
     (Scheduled(kind="scheduled"), "full"),
     (Scheduled(kind="scheduled"), "ecoc"),
     (Scheduled(kind="scheduled"), "hierarchical"),
+    (SAMPLED := Scheduled(kind="scheduled", choice="sample"), "full"),
+    (SAMPLED, "ecoc"),
+    (SAMPLED, "hierarchical"),
     (Soft(kind="soft"), "full"),
     (Soft(kind="soft"), "ecoc"),
     (Soft(kind="soft"), "hierarchical"),
@@ -151,6 +158,27 @@ def test_every_bit_can_have_a_probability_of_its_own(settings):
     torch.testing.assert_close(shares, 0.8 * torch.tensor(factors), rtol=0, atol=0.05)
 
 
+def check_that_probabilities_fall_from_the_first_bit_to_the_last(method):
+    shares = method.coins(torch.arange(4000), 5, mix(0.8)).double().mean(0)
+    expected = 0.8 * torch.arange(BITS, 0, -1) / BITS
+    assert (shares - expected).abs().max() < 5 * (0.25 / 4000) ** 0.5
+
+
+@pytest.mark.parametrize("settings", [CLVMS, DLVMS])
+def test_falling_probabilities_fall_linearly_from_the_first_bit_to_the_last(settings):
+    assert falling(4) == (1, 0.75, 0.5, 0.25)
+    name = settings.__name__.lower()
+    check_that_probabilities_fall_from_the_first_bit_to_the_last(made(settings(kind=name, factors="falling"), "ecoc"))
+
+
+def test_factors_in_reverse_order_are_caught(monkeypatch):
+    monkeypatch.setattr(inputs, "falling", lambda bits: falling(bits)[::-1])
+    with pytest.raises(AssertionError):
+        check_that_probabilities_fall_from_the_first_bit_to_the_last(
+            made(CLVMS(kind="clvms", factors="falling"), "ecoc")
+        )
+
+
 def test_coins_and_noise_depend_on_the_example_and_the_step_alone():
     found, ids = made(CLVMS(kind="clvms"), "ecoc"), torch.arange(50)
     coins = found.coins(ids, 5, mix())
@@ -163,11 +191,11 @@ def test_coins_and_noise_depend_on_the_example_and_the_step_alone():
 def test_a_position_is_replaced_alike_alone_and_among_others(settings, kind):
     found = made(settings, kind)
     here = places(found, True)
-    together = found.read(here, mix())
+    together = found.read(here, mix()).embeddings
     for row in (0, 17):
         own = torch.tensor([row])
         alone = ReplacedPositions(here.hidden[own], here.gold[own], here.coins[own], here.ids[own], here.step)
-        torch.testing.assert_close(found.read(alone, mix()), together[own])
+        torch.testing.assert_close(found.read(alone, mix()).embeddings, together[own])
 
 
 # what is read
@@ -177,7 +205,7 @@ def test_a_position_is_replaced_alike_alone_and_among_others(settings, kind):
 def test_gold_latents_read_as_the_gold_token(settings, kind):
     found = made(settings, kind)
     here = places(found, False)
-    torch.testing.assert_close(found.read(here, mix()), found.embed(here.gold), rtol=0, atol=1e-6)
+    torch.testing.assert_close(found.read(here, mix()).embeddings, found.embed(here.gold), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["full", "ecoc", "hierarchical"])
@@ -185,7 +213,106 @@ def test_scheduled_sampling_reads_the_most_probable_token(kind):
     found = made(Scheduled(kind="scheduled"), kind)
     here = places(found, True)
     log_probs, _ = found.output.log_probs(here.hidden[:, None], found.output.start(here.hidden[:, :0, None]))
-    assert torch.equal(found.read(here, mix()), found.embed(log_probs[:, 0].argmax(1)))
+    assert torch.equal(found.read(here, mix()).embeddings, found.embed(log_probs[:, 0].argmax(1)))
+
+
+def check_that_tokens_are_sampled(method):
+    """With 5 standard errors, in each of three distributions."""
+    draws = 20_000
+    for hidden in torch.randn(3, HIDDEN) / 2:
+        here = ReplacedPositions(
+            hidden.expand(draws, -1), torch.zeros(draws).long(), torch.ones(draws, 1).bool(), torch.arange(draws), 3
+        )
+        expected = method.output.distribution(hidden[None])[0].exp()
+        shares = method.tokens(here, mix()).bincount(minlength=TOKENS) / draws
+        errors = (expected * (1 - expected) / draws).sqrt()
+        assert ((shares - expected).abs() <= 5 * errors + 1e-12).all()
+        used = expected * draws >= 5
+        statistic = (draws * (shares - expected).square() / expected)[used].sum()
+        degrees = used.sum() - 1
+        assert statistic < degrees + 5 * (2 * degrees) ** 0.5
+
+
+class Greedy(SampledToken):
+    """Mutant: the argmax instead of a sample."""
+
+    tokens = Argmax.tokens
+
+
+class SameForAll(SampledToken):
+    """Mutant: all examples share a random number."""
+
+    def tokens(self, places, mix):
+        return super().tokens(replace(places, ids=torch.zeros_like(places.ids)), mix)
+
+
+class BitByBit(SampledToken):
+    """Mutant: independently sampled bits, and the nearest token."""
+
+    def tokens(self, places, mix):
+        bits = self.output.bits(places.hidden)
+        uniform = mix.rng.fork("sample").uniform(places.ids, places.step, self.output.length)
+        return self.output.nearest((uniform < bits.sigmoid()).to(bits.dtype))
+
+
+@pytest.mark.parametrize("kind", ["full", "ecoc", "hierarchical"])
+def test_sampled_tokens_follow_the_distribution_that_decoders_use(kind):
+    found = made(SAMPLED, kind)
+    assert type(found) is SampledToken
+    check_that_tokens_are_sampled(found)
+
+
+@pytest.mark.parametrize("mutant", [Greedy, SameForAll, BitByBit])
+def test_tokens_that_are_not_sampled_from_the_distribution_are_caught(mutant):
+    with pytest.raises(AssertionError):
+        check_that_tokens_are_sampled(mutant(SAMPLED, layer("ecoc"), nn.Embedding(TOKENS, 4)))
+
+
+def test_samples_differ_between_steps():
+    found = made(SAMPLED, "full")
+    here = places(found, True)
+    assert not torch.equal(found.tokens(here, mix()), found.tokens(replace(here, step=4), mix()))
+
+
+def check_that_the_share_of_other_tokens_is_right(method):
+    """Against the embedding, if that of token v is the v-th unit vector."""
+    method.embed = nn.Embedding.from_pretrained(torch.eye(TOKENS))
+    for coins in ([True], [False, True], [True, False]) if method.latents == 2 else ([True],):
+        here = places(method, coins if method.latents == 2 else True)
+        read = method.read(here, mix())
+        gold = read.embeddings.gather(1, here.gold[:, None])[:, 0]
+        torch.testing.assert_close(read.changed, 1 - gold, rtol=0, atol=1e-9)
+
+
+@every
+def test_the_share_of_other_tokens_is_what_an_embedding_lacks_of_the_gold_token(settings, kind):
+    check_that_the_share_of_other_tokens_is_right(made(settings, kind))
+
+
+def test_a_share_of_the_gold_class_instead_of_the_gold_token_is_caught():
+    class GoldClass(RelaxedClass):
+        def read(self, places, mix):
+            gold = self.output.class_of[places.gold]
+            weights, classes = self._classes(places, mix, gold)
+            return replace(super().read(places, mix), changed=1 - (weights * (classes == gold[:, None])).sum(1))
+
+    with pytest.raises(AssertionError):
+        check_that_the_share_of_other_tokens_is_right(
+            GoldClass(DLVMS(kind="dlvms"), layer("hierarchical"), nn.Embedding(TOKENS, 4))
+        )
+
+
+@every
+def test_steps_may_differ_between_positions(settings, kind):
+    found = made(settings, kind)
+    here, steps = places(found, True), torch.arange(ROWS) % 3
+    together = found.read(replace(here, step=steps), mix()).embeddings
+    for step in range(3):
+        own = found.read(replace(here, step=step), mix()).embeddings
+        torch.testing.assert_close(together[steps == step], own[steps == step])
+    torch.testing.assert_close(
+        found.coins(here.ids, steps, mix())[steps == 1], found.coins(here.ids, 1, mix())[steps == 1]
+    )
 
 
 def test_a_soft_argmax_has_the_values_of_the_specification():
@@ -199,9 +326,11 @@ def test_soft_scheduled_sampling_mixes_embeddings_by_probability(kind):
     found = made(Soft(kind="soft"), kind)
     here = places(found, True)
     log_probs, _ = found.output.log_probs(here.hidden[:, None], found.output.start(here.hidden[:, :0, None]))
-    torch.testing.assert_close(found.read(here, mix(temperature=1)), log_probs[:, 0].exp() @ found.embed.weight)
-    hard = Argmax(Scheduled(kind="scheduled"), found.output, found.embed).read(here, mix())
-    torch.testing.assert_close(found.read(here, mix(temperature=1e-9)), hard)
+    torch.testing.assert_close(
+        found.read(here, mix(temperature=1)).embeddings, log_probs[:, 0].exp() @ found.embed.weight
+    )
+    hard = Argmax(Scheduled(kind="scheduled"), found.output, found.embed).read(here, mix()).embeddings
+    torch.testing.assert_close(found.read(here, mix(temperature=1e-9)).embeddings, hard)
 
 
 def nearest(code, output):
@@ -215,7 +344,7 @@ def test_mixed_codes_read_as_their_nearest_token():
     here = places(found, True)
     here = ReplacedPositions(here.hidden, here.gold, found.coins(here.ids, 3, mix()), here.ids, 3)
     bits = found.output.bits(here.hidden)
-    for row, token in enumerate(found.tokens(here).tolist()):
+    for row, token in enumerate(found.tokens(here, mix()).tolist()):
         gold = found.output.codebook[here.gold[row]].double()
         code = torch.where(here.coins[row], (bits[row] > 0).double(), gold)
         assert token == nearest(code, found.output)
@@ -225,8 +354,8 @@ def test_codes_that_are_all_predicted_read_as_the_nearest_token_of_the_predicted
     found = made(CLVMS(kind="clvms"), "ecoc")
     here = places(found, True)
     bits = found.output.bits(here.hidden) > 0
-    assert found.tokens(here).tolist() == [nearest(code.double(), found.output) for code in bits]
-    assert (found.tokens(here) != here.gold).any()
+    assert found.tokens(here, mix()).tolist() == [nearest(code.double(), found.output) for code in bits]
+    assert (found.tokens(here, mix()) != here.gold).any()
 
 
 def test_a_bit_at_its_threshold_is_predicted_as_0():
@@ -234,7 +363,7 @@ def test_a_bit_at_its_threshold_is_predicted_as_0():
     nn.init.zeros_(found.output.linear.weight)
     nn.init.zeros_(found.output.linear.bias)
     token = nearest(torch.zeros(BITS), found.output)
-    assert found.tokens(places(found, True)).tolist() == [token] * ROWS
+    assert found.tokens(places(found, True), mix()).tolist() == [token] * ROWS
 
 
 def test_what_is_chosen_hard_has_no_gradient_through_the_choice():
@@ -242,7 +371,7 @@ def test_what_is_chosen_hard_has_no_gradient_through_the_choice():
         found = made(settings, kind)
         here = places(found, True)
         here.hidden.requires_grad_()
-        found.read(here, mix()).square().sum().backward()
+        found.read(here, mix()).embeddings.square().sum().backward()
         assert (here.hidden.grad is None) == (settings.kind in ("scheduled", "clvms")), (settings, kind)
         assert found.embed.weight.grad.any()
 
@@ -323,7 +452,7 @@ def test_flips_read_what_the_least_certain_bits_leave_open():
     found = made(Flips(kind="flips", k=3), "ecoc")
     here = places(found, True)
     bits, output = found.output.bits(here.hidden), found.output
-    for row, read in enumerate(found.read(here, mix())):
+    for row, read in enumerate(found.read(here, mix()).embeddings):
         scores, tokens = [], []
         for bit in bits[row].abs().argsort()[:3]:
             code = output.codebook[here.gold[row]].double()
@@ -342,7 +471,7 @@ def test_class_and_index_come_from_the_model_or_from_gold():
     output = found.output
     for first, second in [(True, True), (True, False), (False, True), (False, False)]:
         here = places(found, [first, second])
-        for row, token in enumerate(found.tokens(here).tolist()):
+        for row, token in enumerate(found.tokens(here, mix()).tolist()):
             gold, units = here.gold[row], here.hidden[row]
             best = int(output.class_logits(units).argmax())
             inside = best if first else int(output.class_of[gold])
@@ -358,7 +487,7 @@ def test_an_index_that_a_class_lacks_is_taken_modulo_its_size():
     assert output.sizes[short] == 3
     found.output.class_logits = lambda hidden: torch.eye(len(output.sizes))[[short] * len(hidden)]
     here = places(found, [True, False])
-    tokens = found.tokens(here)
+    tokens = found.tokens(here, mix())
     assert (output.class_of[tokens] == short).all()
     assert torch.equal(output.index_of[tokens], output.index_of[here.gold] % 3)
 
@@ -369,7 +498,7 @@ def test_relaxed_classes_stand_for_their_best_tokens_and_the_gold_one_for_a_mix(
     output, weight = found.output, found.embed.weight
     here = places(found, True)
     number = len(output.sizes)
-    for row, read in enumerate(found.read(here, mix())):
+    for row, read in enumerate(found.read(here, mix()).embeddings):
         units, ids = here.hidden[row : row + 1], here.ids[row : row + 1]
         rng = gumbel(RNG.fork("class").uniform(ids, 3, number)[0])
         shares = ((output.class_logits(units)[0] + rng) / 0.7).softmax(0)

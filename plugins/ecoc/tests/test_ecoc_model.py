@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from bench_core import STOP, Batch, Rng, Scoring, SuiteError, TaskInfo, Training
+from bench_ecoc.inputs import ReplacedPositions, Replacements
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 
 INFO = TaskInfo(vocabulary=["</s>", *"abcdefgh"], counts=[9, 8, 7, 6, 5, 4, 3, 2, 1])
@@ -28,6 +29,7 @@ MIXED = [
     ("hybrid", "scheduled"),
     ("hybrid", "soft"),
     ("full", "scheduled"),
+    ("full", "sampled"),
     ("full", "soft"),
     ("adaptive", "soft"),
 ]
@@ -51,7 +53,8 @@ def model(kind="ecoc", info=INFO, **more):
 
 
 def mixed(kind, inputs, share=1.0, **more):
-    method = {"kind": inputs, "tau_max": share, "constant": True} | ({"k": 2} if inputs == "flips" else {})
+    more_settings = {"flips": {"k": 2}, "sampled": {"kind": "scheduled", "choice": "sample"}}
+    method = {"kind": inputs, "tau_max": share, "constant": True} | more_settings.get(inputs, {})
     return model(kind, inputs=method, **more)
 
 
@@ -100,7 +103,7 @@ def test_a_probability_of_0_is_teacher_forcing_all_at_once(kind, inputs):
 @pytest.mark.parametrize(("kind", "inputs"), MIXED)
 def test_reading_gold_step_by_step_is_reading_it_all_at_once(kind, inputs, monkeypatch):
     plain, lm, rows = model(kind, sparse=False), mixed(kind, inputs, sparse=False), batch()
-    monkeypatch.setattr(lm.method, "read", lambda places, mix: lm.embed(places.gold))
+    monkeypatch.setattr(lm.method, "read", lambda places, mix: Replacements(lm.embed(places.gold), places.gold * 0.0))
     in_steps = reads(lm, 6)
     ours, theirs = (gradients(one, one.loss(rows, TRAINING).value) for one in (lm, plain))
     assert in_steps()
@@ -145,7 +148,7 @@ def test_a_probability_of_1_reads_what_greedy_choice_would(kind, cell):
 def test_a_probability_of_1_reads_the_hard_latents_of_the_model(kind):
     lm, rows, seen = mixed(kind, "clvms"), batch(), []
     tokens = lm.method.tokens
-    lm.method.tokens = lambda places: seen.append((places, tokens(places))) or seen[-1][1]
+    lm.method.tokens = lambda places, mix: seen.append((places, tokens(places, mix))) or seen[-1][1]
     lm.loss(rows, TRAINING)
     assert len(seen) == 5
     for places, read in seen:
@@ -199,6 +202,118 @@ def test_training_tells_how_much_is_replaced():
     parts = lm.loss(batch(), Training(20, 40, 2, 5, RNG)).parts
     assert parts["p_mix"].item() == pytest.approx(0.5)
     assert not model("full").loss(batch(), TRAINING).parts
+
+
+# how much of the inputs comes from other tokens than gold
+
+
+def noted(lm, rows, training=TRAINING):
+    """Return the share that a training loss logs, and the same from the tokens that were read."""
+    total, read = [], lm.method.read
+
+    def note(places, mix):
+        result = read(places, mix)
+        tokens = lm.method.tokens(places, mix) if hasattr(lm.method, "tokens") else None
+        total.append(result.changed.sum() if tokens is None else (tokens != places.gold).sum())
+        return result
+
+    lm.method.read = note
+    logged = lm.loss(rows, training).parts["mixed"].item()
+    return logged, sum(total).item() / (rows.length - 1).sum().item()
+
+
+def share_counted_twice(lm):
+    """Return the logged share, which equals the counted one."""
+    logged, counted = noted(lm, batch((9, 5, 7)))
+    assert logged == pytest.approx(counted)
+    return logged
+
+
+@pytest.mark.parametrize(("kind", "inputs"), MIXED)
+def test_the_logged_share_is_that_of_inputs_from_other_tokens(kind, inputs):
+    assert 0 < share_counted_twice(mixed(kind, inputs)) <= 1
+
+
+def test_inputs_that_are_replaced_by_the_gold_token_do_not_count():
+    lm = mixed("full", "scheduled")
+    lm.head.logits.weight.data.zero_()
+    lm.head.logits.bias.data = torch.arange(9.0).flip(0)  # always predicts 0
+    rows = replace(batch((9, 5, 7)), gold=torch.zeros(3, 9, dtype=torch.long))
+    assert share_counted_twice(lm) > 0
+    assert lm.loss(rows, TRAINING).parts["mixed"] == 0
+
+
+def test_a_certain_prediction_of_gold_mixes_nothing_and_one_of_another_token_all():
+    for kind, inputs in (("full", "scheduled"), ("full", "soft")):
+        lm = mixed(kind, inputs)
+        lm.head.logits.weight.data.zero_()
+        lm.head.logits.bias.data = 500.0 * torch.eye(9)[3]
+        for token, share in ((3, 0.0), (4, 1.0)):
+            rows = replace(batch((9, 5, 7)), gold=torch.full((3, 9), token))
+            assert lm.loss(rows, TRAINING).parts["mixed"].item() == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("kind", "inputs"), MIXED)
+def test_scores_report_the_share_that_the_method_would_change_at_the_end_of_training(kind, inputs):
+    lm, rows = mixed(kind, inputs, 0.6).eval(), batch()
+    scoring = Scoring("exact", RNG)
+    together = lm.score(rows, scoring).values["mixed"]
+    states, _ = lm.predict(rows, scoring)
+    mix = replace(lm.method.mix_after(1.0, RNG), share=0.6)
+    for row, length in enumerate(rows.length.tolist()):
+        total = 0.0
+        for step in range(length - 1):
+            ids = rows.ids[row : row + 1]
+            coins = lm.method.coins(ids, step, mix)
+            if coins.any():
+                here = (states[row : row + 1, step], rows.gold[row : row + 1, step], coins, ids, step)
+                total += lm.method.read(ReplacedPositions(*here), mix).changed.item()
+        assert together[row].item() == pytest.approx(total / max(1, length - 1))
+    alone = [lm.score(rows.select(torch.tensor([row])), scoring).values["mixed"] for row in range(4)]
+    torch.testing.assert_close(torch.cat(alone), together)
+    assert together[1] == 0, "its only input is the prompt"
+    assert together.any()
+
+
+def test_the_share_at_the_end_of_training_has_its_probability_and_not_that_of_the_first_epoch():
+    lm, rows = model("full", inputs={"kind": "scheduled", "tau_max": 1.0}).eval(), batch((40,) * 20)
+    lm.method.tokens = lambda places, mix: (places.gold + 1) % 9
+    share = lm.score(rows, Scoring("exact", RNG)).values["mixed"].mean().item()
+    assert share == pytest.approx(249 / 250, abs=5 * (1 / 250 / 780) ** 0.5)
+    assert "mixed" not in model("full").eval().score(rows, Scoring("exact", RNG)).values
+
+
+# what is reported of each token
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_scores_report_the_best_token_and_the_rank_of_the_target_at_every_step(kind):
+    lm, rows = model(kind).eval(), batch()
+    scores = lm.score(rows, Scoring("exact", RNG))
+    with torch.no_grad():
+        for row, length in enumerate(rows.length.tolist()):
+            one = rows.select(torch.tensor([row]))
+            log_probs, state = lm.start(one)
+            for step, token in enumerate(one.gold[0, :length]):
+                found = {name: values[row, step].item() for name, values in scores.by_token.items()}
+                ranked = log_probs[0].argsort(descending=True, stable=True).tolist()
+                assert (found["gold"], found["best"]) == (token, ranked[0])
+                assert found["rank"] == 1 + ranked.index(token)
+                assert found["log_prob"] == pytest.approx(log_probs[0, token].item())
+                log_probs, state = lm.step(state, token[None])
+    torch.testing.assert_close(scores.by_token["log_prob"].sum(1), scores.log_probs)
+
+
+def test_ranks_of_equally_probable_tokens_go_by_id():
+    lm = model("full")
+    for weights in lm.head.parameters():
+        torch.nn.init.zeros_(weights)
+    best, rank = lm.head.target_ranks(torch.randn(9, 5), torch.arange(9))
+    assert (best.tolist(), rank.tolist()) == ([0] * 9, [*range(1, 10)])
+
+
+def test_a_bound_reports_no_tokens():
+    assert not model("ecoc").eval().score(batch(), Scoring("bits", RNG)).by_token
 
 
 def test_masks_are_the_same_at_all_steps_that_are_read_one_by_one():

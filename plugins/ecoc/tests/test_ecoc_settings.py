@@ -178,3 +178,38 @@ def test_former_settings_are_read_with_a_warning(former, codes):
 def test_wrong_codes_are_named_by_their_keys(codes, message):
     with pytest.raises(ValidationError, match=message):
         ECOCLMConfig.model_validate({"codes": codes})
+
+
+def test_classes_by_similarity_read_or_learn_vectors(tmp_path):
+    def config(**output):
+        return SoftmaxLMConfig.model_validate({"output": {"kind": "hierarchical", **output}})
+
+    assert config(order="embedding").extras() == {"vectors"}
+    assert config(order="embedding").files(tmp_path) == config().files(tmp_path) == {}
+    given = config(order="embedding", vectors="glove.txt")
+    assert given.extras() == config().extras() == SoftmaxLMConfig().extras() == set()
+    with pytest.raises(DataError, match=r"word vectors .*glove\.txt were not found"):
+        given.files(tmp_path)
+    (tmp_path / "glove.txt").write_text("a 1\n")
+    assert given.files(tmp_path) == {"vectors": tmp_path / "glove.txt"}
+    with pytest.raises(ValidationError, match="`vectors` are read for `order: embedding`, not unigram"):
+        config(vectors="glove.txt")
+
+
+def test_a_vector_size_that_is_not_used_does_not_distinguish_models():
+    def output(**settings):
+        return SoftmaxLMConfig.model_validate({"output": {"kind": "hierarchical", **settings}}).output
+
+    assert output(vector_size=7) == output()
+    assert output(order="embedding", vectors="a.txt", vector_size=7) == output(order="embedding", vectors="a.txt")
+    assert output(order="embedding", vector_size=7) != output(order="embedding")
+
+
+def test_factors_are_numbers_or_fall():
+    assert (
+        ECOCLMConfig.model_validate({"inputs": {"kind": "clvms", "factors": "falling"}}).inputs.factors == "falling"
+    )
+    with pytest.raises(ValidationError):
+        ECOCLMConfig.model_validate({"inputs": {"kind": "clvms", "factors": "rising"}})
+    with pytest.raises(ValidationError, match="`factors` apply to the bits of ecoc-lm only"):
+        SoftmaxLMConfig.model_validate({"output": "hierarchical", "inputs": {"kind": "clvms", "factors": "falling"}})

@@ -8,6 +8,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from bench_core import MetricConfig, Scorer, SuiteError, TaskConfig, hookimpl
 from bench_metrics.languages import Targets, has_spaces, language, tokenizer_of
+from bench_metrics.token_configs import BandPerplexityConfig, ReciprocalRankConfig, TokenAccuracyConfig
 
 # tokenizers of sacrebleu that need no download; `auto` is the default for the language of targets
 Tokenizer: TypeAlias = Literal["auto", "none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
@@ -330,6 +331,9 @@ def bench_metrics() -> list[type[MetricConfig]]:
         RepetitionConfig,
         ReportedConfig,
         ReportedScoreConfig,
+        BandPerplexityConfig,
+        TokenAccuracyConfig,
+        ReciprocalRankConfig,
         LogProbabilityConfig,
         BleuConfig,
         ChrfConfig,

@@ -37,6 +37,10 @@ CELL = [
         values={"order": 0.3 * place},
         target_bytes=3 + place,
         target_characters=2 + place,
+        by_token={
+            name: [(token * (place + 2)) % 5 * sign + first for token in range(prediction.target_tokens)]
+            for name, sign, first in [("gold", 1, 0), ("rank", 1, 1), ("log_prob", -0.3, 0)]
+        },
     )
     for place, (prediction, (text, references)) in enumerate(zip(CELL, PAIRS, strict=True))
 ]
@@ -80,7 +84,9 @@ def test_suites_fill_only_settings_that_exist(name):
 
 def test_what_is_about_scores_needs_a_likelihood():
     needing = [name for name, config in CONFIGS.items() if issubclass(config.needs, Scorer)]
-    assert needing == ["perplexity", "bits-per-byte", "reported-score"]
+    assert needing == [
+        "perplexity", "bits-per-byte", "reported-score", "band-perplexity", "token-accuracy", "reciprocal-rank",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -21,8 +21,8 @@ def output_layer(output: settings.OutputLayer, hidden: int, tokens: int, sparse:
             return SampledSoftmax(hidden, tokens, samples, by, sparse)
         case settings.NoiseContrastive(samples=samples):
             return NCE(hidden, tokens, samples, sparse)
-        case settings.Hierarchical(order=order, size=size):
-            return HierarchicalSoftmax(hidden, tokens, order, size, sparse)
+        case settings.Hierarchical(order=order, size=size, vector_size=vector_size):
+            return HierarchicalSoftmax(hidden, tokens, order, size, sparse, vector_size)
         case settings.Adaptive(cutoffs=cutoffs):
             return AdaptiveSoftmax(hidden, tokens, cutoffs)
     return FullSoftmax(hidden, tokens)

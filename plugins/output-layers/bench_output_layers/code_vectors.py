@@ -6,7 +6,7 @@ from torch import Tensor
 
 from bench_core import DataError, Rng, TaskInfo
 from bench_output_layers.codebooks import CodebookConfig, VectorCodebookConfig
-from bench_output_layers.vectors import Vectors, learn, read
+from bench_output_layers.vectors import Vectors, vectors_of
 
 
 def vectors_for(
@@ -18,12 +18,8 @@ def vectors_for(
     """
     if not codebook.needs_vectors():
         return None
-    if "vectors" in info.files:
-        return read(info.files["vectors"], info.vocabulary)
-    if sentences is None or rng is None:
-        return None
     assert isinstance(codebook, VectorCodebookConfig)
-    return learn(sentences, info.vocabulary, codebook.vector_size, rng)
+    return vectors_of(info, codebook.vector_size, sentences, rng)
 
 
 def about(vectors: Vectors, counts: Tensor, codebook: CodebookConfig) -> Mapping[str, str]:

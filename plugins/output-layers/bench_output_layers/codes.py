@@ -11,6 +11,7 @@ With K codewords per token (`group`), namely its own and K - 1 with one of its c
 best s_w, and p(w) is summed over all K codewords.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -24,14 +25,31 @@ from bench_output_layers.code_vectors import about, vectors_for
 from bench_output_layers.codebook_kinds import GrayWalkConfig
 from bench_output_layers.codebooks import CodebookConfig
 from bench_output_layers.gray_walk import ranks
-from bench_output_layers.layer import ScoringHead, chunks, counts_of
+from bench_output_layers.layer import ScoringHead, chunks, counts_of, ranks_in
 from bench_output_layers.orders import by_count
 from bench_output_layers.packed_codes import check_codewords, code_length, unpack
-from bench_output_layers.readings import Code, NaiveReading, ReadingMethod
+from bench_output_layers.readings import Code, NaiveReading, ReadingMethod, joined_values
 from bench_output_layers.vectors import Vectors
 
 
-class Ecoc(ScoringHead):
+class CodedHead(ScoringHead):
+    """An output layer whose distribution over tokens is read from bits."""
+
+    @abstractmethod
+    def reading_of(self, units: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Return log-probabilities of all tokens [M, V], given `units` [M, H], and values [M] about the reading."""
+
+    def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        parts = [self._read(*part) for part in chunks(self.tokens, units, gold)]
+        return torch.cat([some for some, _ in parts]), joined_values([values for _, values in parts])
+
+    def _read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        log_probs, values = self.reading_of(units)
+        best, rank = ranks_in(log_probs, gold)
+        return log_probs.gather(1, gold[:, None])[:, 0], {"best": best, "rank": rank, **values}
+
+
+class Ecoc(CodedHead):
     """Codewords of `bits` bits, by default as few as possible, from a codebook.
 
     Codebooks that need word vectors use the file `info.files["vectors"]`, or skip-gram vectors that `fit_statistics`
@@ -167,15 +185,14 @@ class Ecoc(ScoringHead):
         return self.table.cached(f"code {dtype}", lambda: Code(self.table.numbers(dtype), self.counts, *more))
 
     def log_probs(self, hidden: Tensor, past: State) -> tuple[Tensor, State]:
-        log_probs = self._reading.log_probs(self.bits(hidden).reshape(-1, self.length), self.code)
+        log_probs, _ = self.reading_of(hidden.flatten(0, -2))
         return log_probs.view(*hidden.shape[:-1], self.tokens), past
 
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
         return self._reading.log_probs_of(self.bits(units), gold, self.code)
 
-    def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """Return the log-probability of each token of `gold` [M], and values [M] about the reading by name."""
-        return self._reading.read(self.bits(units), gold, self.code)
+    def reading_of(self, units: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+        return self._reading.distribution(self.bits(units), self.code)
 
     def fit_reading(self, units: Tensor, gold: Tensor) -> None:
         """Fit the settings of the reading that are not given to tokens `gold` [M], given `units` [M, H]."""

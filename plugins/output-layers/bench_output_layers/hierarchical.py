@@ -1,6 +1,7 @@
 """Hierarchical softmax with two levels: class, then token."""
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -8,13 +9,19 @@ from torch.nn.functional import linear
 
 from bench_core import Rng, SuiteError, TaskInfo
 from bench_output_layers.layer import LogitRows, ScoringHead, chunks, counts_of
-from bench_output_layers.orders import at_random, by_count
+from bench_output_layers.orders import at_random, by_count, by_similarity
+from bench_output_layers.vectors import Vectors, vectors_of
+
+ClassOrder: TypeAlias = Literal["random", "unigram", "embedding"]
 
 
 class HierarchicalSoftmax(ScoringHead):
     """p(w) = p(class of w) p(w | its class), with classes of equal size (Goodman, 2001, arXiv:cs/0108006).
 
-    A class consists of consecutive tokens, in random order or by decreasing count. The last class may be smaller.
+    A class consists of consecutive tokens, in random order, by decreasing count, or by decreasing similarity to the
+    most frequent token (`embedding`). The last class may be smaller. Similarities are those of the word vectors in
+    `info.files["vectors"]`, or of skip-gram vectors of `vector_size` dimensions that `fit_statistics` learns; until
+    then, classes are by count.
     """
 
     class_of: Tensor  # [V] class of each token
@@ -23,12 +30,20 @@ class HierarchicalSoftmax(ScoringHead):
     sizes: Tensor  # [K] number of tokens of each class
 
     def __init__(
-        self, hidden: int, tokens: int, order: Literal["random", "unigram"], size: int = 10, sparse: bool = False
+        self,
+        hidden: int,
+        tokens: int,
+        order: ClassOrder,
+        size: int = 10,
+        sparse: bool = False,
+        vector_size: int = 300,
     ) -> None:
         super().__init__()
         if size < 1:
             raise SuiteError(f"a class cannot have {size} tokens. Set the size of classes to 1 or more.")
-        self.tokens, self.order, self.size = tokens, order, size
+        self.tokens, self.order, self.size, self.vector_size = tokens, order, size, vector_size
+        self._notes: Mapping[str, str] = {}
+        self._missing = order == "embedding"
         number = -(-tokens // size)
         self.classes = nn.Linear(hidden, number)
         self.leaves: nn.Embedding = LogitRows(tokens, hidden, sparse=sparse)
@@ -40,8 +55,27 @@ class HierarchicalSoftmax(ScoringHead):
     def setup(self, info: TaskInfo, rng: Rng) -> None:
         if self.order == "random":
             self.place(at_random(self.tokens, rng.fork("order")))
-        else:
-            self.place(by_count(counts_of(info, "this output layer makes classes")))
+            return
+        self.place(by_count(counts_of(info, "this output layer makes classes")))
+        if self._missing and (vectors := vectors_of(info, self.vector_size)):
+            self._place_by(vectors, info)
+
+    @property
+    def needs_statistics(self) -> bool:
+        return self._missing
+
+    def fit_statistics(self, sentences: Sequence[list[int]], info: TaskInfo, rng: Rng) -> None:
+        if self._missing and (vectors := vectors_of(info, self.vector_size, sentences, rng)):
+            self._place_by(vectors, info)
+
+    def notes(self) -> Mapping[str, str]:
+        return self._notes
+
+    def _place_by(self, vectors: Vectors, info: TaskInfo) -> None:
+        """Form classes of similar tokens."""
+        counts = counts_of(info, "this output layer makes classes")
+        self.place(by_similarity(vectors.values, vectors.known, counts))
+        self._notes, self._missing = {"word vectors": vectors.description(counts)}, False
 
     def place(self, order: Tensor) -> None:
         """Form classes of consecutive tokens of an order [V]."""

@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from bench_core import Batch, Rng, State, TaskInfo, Training, cached_on_host, on_host, to_device
 from bench_output_layers.code_vectors import vectors_for
-from bench_output_layers.codes import Ecoc
-from bench_output_layers.layer import ScoringHead, counts_of
+from bench_output_layers.codes import CodedHead, Ecoc
+from bench_output_layers.layer import counts_of
 from bench_output_layers.orders import by_count
 
 OfRest: TypeAlias = Callable[
@@ -19,7 +19,7 @@ OfRest: TypeAlias = Callable[
 ]  # rest, units [m, H], places among other tokens [m] -> [m]
 
 
-class HybridSoftmax(ScoringHead):
+class HybridSoftmax(CodedHead):
     """p(w) is a softmax for the k most frequent tokens, and p(other) p(w | other) for the others.
 
     `rest` predicts the others by codes; it is None if all tokens are in the softmax. Training minimizes the cross
@@ -79,34 +79,22 @@ class HybridSoftmax(ScoringHead):
 
     def scores(self, hidden: Tensor) -> Tensor:
         """Return the log-probability of every token [*, V]."""
-        log_probs = self.logits(hidden).log_softmax(-1)
+        return self.reading_of(hidden.flatten(0, -2))[0].view(*hidden.shape[:-1], self.tokens)
+
+    def reading_of(self, units: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+        log_probs: Tensor = self.logits(units).log_softmax(-1)
+        values: Mapping[str, Tensor] = {}
         if self.rest is not None:
-            of_rest, _ = self.rest.log_probs(hidden, State())
-            of_rest = of_rest.to(log_probs.dtype) + log_probs[..., self.frequent :]
-            log_probs = torch.cat([log_probs[..., : self.frequent], of_rest], -1)
-        ordered: Tensor = log_probs
-        return ordered[..., self.places]
+            of_rest, values = self.rest.reading_of(units)
+            of_rest = of_rest.to(log_probs.dtype) + log_probs[:, self.frequent :]
+            log_probs = torch.cat([log_probs[:, : self.frequent], of_rest], 1)
+        return log_probs[:, self.places], values
 
     def log_probs(self, hidden: Tensor, past: State) -> tuple[Tensor, State]:
         return self.scores(hidden), past
 
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
         return -self._costs(units, gold, lambda rest, *some: -rest.log_probs_of(*some))
-
-    def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """Return the log-probability of each token of `gold` [M], and values [M] about the reading of the rest."""
-        values: dict[str, Tensor] = {}
-
-        def of_rest(some: Tensor, places: Tensor) -> Tensor:
-            log_probs, reported = self._rest.read(some, places)
-            values.update(reported)
-            return -log_probs
-
-        log_probs = -self._costs(units, gold, of_rest)
-        zero = units.new_zeros(len(gold))
-        return log_probs, {
-            name: self._add_rest(zero, units, gold, lambda *_, v=value: v) for name, value in values.items()
-        }
 
     def fit_reading(self, units: Tensor, gold: Tensor) -> None:
         """Fit the settings of the reading that are not given to the other tokens of `gold` [M]."""

@@ -40,6 +40,30 @@ class ScoringHead(Head[State]):
         parts = chunks(self.tokens, batch.at_real(hidden), batch.at_real(batch.gold))
         return torch.cat([self.log_probs_of(units, gold) for units, gold in parts]), past
 
+    def distribution(self, units: Tensor) -> Tensor:
+        """Return the log-probabilities of all tokens [M, V] that decoders use, given `units` [M, H]."""
+        return self.log_probs(units[:, None], State())[0][:, 0]
+
+    def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the log-probability of each token of `gold` [M], and values [M] by name.
+
+        These are `best`, the most probable token, and `rank`, the rank of the target; see `target_ranks`.
+        """
+        parts = chunks(self.tokens, units, gold)
+        log_probs = torch.cat([self.log_probs_of(*part) for part in parts])
+        best, rank = self.target_ranks(units, gold)
+        return log_probs, {"best": best, "rank": rank}
+
+    @torch.no_grad()
+    def target_ranks(self, units: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the most probable token and the rank of each token of `gold` [M], given `units` [M, H].
+
+        Rank 1 is the most probable token; of equally probable tokens, the one with the lower id has the lower rank.
+        """
+        parts = [ranks_in(self.distribution(some), tokens) for some, tokens in chunks(self.tokens, units, gold)]
+        best, rank = zip(*parts, strict=True)
+        return torch.cat(best), torch.cat(rank)
+
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
         """Return the log-probability of each token of `gold` [M], given `units` [M, H]."""
         return -cross_entropy(self.scores(units), gold, reduction="none")
@@ -53,6 +77,14 @@ class ScoringHead(Head[State]):
         if not (self.training and torch.is_grad_enabled()):
             return super().loss(hidden, batch, past, training)
         return self.costs(batch.at_real(hidden), batch.at_real(batch.gold), batch, training), past
+
+
+def ranks_in(log_probs: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the first token of the highest log-probability [M, V], and the rank of each token of `gold` [M]."""
+    ours = log_probs.gather(1, gold[:, None])
+    ahead = (log_probs > ours).sum(1)
+    ties = ((log_probs == ours) & (torch.arange(log_probs.shape[1], device=gold.device) < gold[:, None])).sum(1)
+    return log_probs.argmax(1), 1 + ahead + ties
 
 
 class FullSoftmax(ScoringHead):

@@ -1,11 +1,13 @@
 """The settings and parts that this plugin provides; does not import torch."""
 
+from collections.abc import Set
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import PositiveInt, field_validator
+from pydantic import PositiveInt, field_validator, model_validator
 
-from bench_core import ProbeConfig, hookimpl
+from bench_core import MetricConfig, ProbeConfig, Scorer, hookimpl
 from bench_output_layers import hookspecs as hookspecs  # searched by the core for hook specifications
 from bench_output_layers.codebook_kinds import (
     BlendConfig,
@@ -24,12 +26,13 @@ from bench_output_layers.settings import (
     OutputLayer,
     PriorTempered,
     Reading,
+    vector_files,
 )  # fmt: skip
 
 __all__ = [
-    "BlendConfig", "CodebookConfig", "CodebookProbeConfig", "Codes", "DenseConfig", "FullOutputLayer",
-    "GrayWalkConfig", "HashedConfig", "Hierarchical", "HybridConfig", "IdentityConfig", "MaximumEntropy", "Naive",
-    "OutputLayer", "PriorTempered", "Reading", "VectorCodebookConfig",
+    "BlendConfig", "ClosenessConfig", "CodebookConfig", "CodebookProbeConfig", "Codes", "DenseConfig",
+    "FullOutputLayer", "GrayWalkConfig", "HashedConfig", "Hierarchical", "HybridConfig", "IdentityConfig",
+    "MaximumEntropy", "Naive", "OutputLayer", "PriorTempered", "Reading", "VectorCodebookConfig", "vector_files",
 ]  # fmt: skip
 
 
@@ -49,6 +52,36 @@ class CodebookProbeConfig(ProbeConfig):
         return bands
 
 
+class ClosenessConfig(MetricConfig):
+    """Mean cosine between the target and wrong predictions (the most probable token after the gold tokens).
+
+    Vectors are read from a file, or learned from a text: never those of the model under test.
+    """
+
+    name, target = "closeness", "bench_output_layers.closeness:Closeness"
+    needs = Scorer
+    range = -1, 1
+    libraries = frozenset({"gensim"})
+
+    vectors: Path | None = None  #: word vector file in word2vec or GloVe format
+    text: Path | None = None  #: text to learn skip-gram vectors from, such as that of the training split
+    size: PositiveInt = 100  #: dimensions of learned vectors
+    of: Literal["predictions", "unigrams"] = (
+        "predictions"  #: `unigrams`: in place of each, a token sampled by frequency
+    )
+    by: str | None = None  #: likelihood of the model to use; default: its first likelihood
+
+    @model_validator(mode="after")
+    def _has_vectors(self) -> Self:
+        if (self.vectors is None) == (self.text is None):
+            raise ValueError("closeness needs word vectors: set either `vectors`, a file, or `text`, to learn them")
+        return self
+
+    def extras(self) -> Set[str]:
+        """Return the extra that installs gensim if vectors are learned."""
+        return {"vectors"} if self.text is not None else set()
+
+
 @hookimpl
 def bench_codebooks() -> list[type[CodebookConfig]]:
     """Return one Config for each codebook."""
@@ -59,3 +92,9 @@ def bench_codebooks() -> list[type[CodebookConfig]]:
 def bench_probes() -> list[type[ProbeConfig]]:
     """Return the codebook probe."""
     return [CodebookProbeConfig]
+
+
+@hookimpl
+def bench_metrics() -> list[type[MetricConfig]]:
+    """Return the metric of closeness."""
+    return [ClosenessConfig]

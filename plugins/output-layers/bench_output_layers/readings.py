@@ -12,7 +12,7 @@ With a penalty of 0, p is the distribution closest to pi whose bits have these p
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
@@ -78,34 +78,29 @@ class ReadingMethod(ABC):
     """A reading with fixed settings."""
 
     @abstractmethod
-    def scores(self, z: Tensor, code: Code) -> Tensor:
-        """Return the scores [N, R] of all tokens, whose softmax is the distribution, given bit logits [N, d]."""
+    def scores(self, z: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Return the scores [N, R] of all tokens, whose softmax is the distribution, given bit logits [N, d].
+
+        The second value is what there is to report about the computation, [N] by name.
+        """
 
     def fitted(self, z: Tensor, gold: Tensor, code: Code) -> "ReadingMethod":
         """Return the reading with the best settings for `gold` [N], rows of the codebook; by default itself."""
         return self
 
-    def log_probs(self, z: Tensor, code: Code) -> Tensor:
-        """Return the log-probabilities of all tokens [N, R]."""
+    def distribution(self, z: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Return the log-probabilities of all tokens [N, R], and values [N] to report by name."""
         with torch.autocast(z.device.type, enabled=False):
-            parts = [self.scores(some, code).log_softmax(1) for some in _chunks(z, code)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+            parts = [self.scores(some, code) for some in _chunks(z, code)]
+            log_probs = [scores.log_softmax(1) for scores, _ in parts]
+        values = joined_values([of for _, of in parts])
+        return log_probs[0] if len(parts) == 1 else torch.cat(log_probs), values
 
     def log_probs_of(self, z: Tensor, gold: Tensor, code: Code) -> Tensor:
         """Return the log-probabilities of the tokens `gold` [N], rows of the codebook."""
-        return self.read(z, gold, code)[0]
-
-    def read(self, z: Tensor, gold: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """Return the log-probabilities of the tokens `gold` [N], and values [N] to report by name."""
         with torch.autocast(z.device.type, enabled=False):
-            parts = [self._read(*part, code) for part in zip(_chunks(z, code), _chunks(gold, code), strict=True)]
-        names = parts[0][1]
-        return torch.cat([some for some, _ in parts]), {
-            name: torch.cat([of[name] for _, of in parts]) for name in names
-        }
-
-    def _read(self, z: Tensor, gold: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
-        return _of_gold(self.scores(z, code), gold), {}
+            parts = zip(_chunks(z, code), _chunks(gold, code), strict=True)
+            return -torch.cat([cross_entropy(self.scores(some, code)[0], of, reduction="none") for some, of in parts])
 
     def nats(self, z: Tensor, gold: Tensor, code: Code) -> float:
         """Return the mean cross entropy of the tokens `gold` [N]."""
@@ -115,8 +110,8 @@ class ReadingMethod(ABC):
 class NaiveReading(ReadingMethod):
     """Bits as independent evidence, which check bits repeat: overconfident, unless trained for tokens."""
 
-    def scores(self, z: Tensor, code: Code) -> Tensor:
-        return code.naive(z)
+    def scores(self, z: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
+        return code.naive(z), {}
 
 
 @dataclass(frozen=True)
@@ -125,9 +120,9 @@ class TemperedReading(ReadingMethod):
 
     temperature: float | None = None  # by default the number of bits per base bit, until it is fitted
 
-    def scores(self, z: Tensor, code: Code) -> Tensor:
+    def scores(self, z: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
         evidence = z - code.base_rates.clamp(1e-6, 1 - 1e-6).logit().to(z)
-        return code.log_prior + code.products(evidence / (self.temperature or z.shape[1] / code.base_bits))
+        return code.log_prior + code.products(evidence / (self.temperature or z.shape[1] / code.base_bits)), {}
 
     def fitted(self, z: Tensor, gold: Tensor, code: Code) -> ReadingMethod:
         if self.temperature is not None:
@@ -158,16 +153,13 @@ class MaximumEntropyReading(ReadingMethod):
     penalty: float | None = None  # 0.1 until it is fitted
     tolerance: float = 1e-4  # largest component of the gradient, a difference of probabilities, of finished positions
 
-    def scores(self, z: Tensor, code: Code) -> Tensor:
+    def scores(self, z: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
         if self.steps == 1:
-            return code.log_prior + code.products(self._ridge(z, code)).to(z)
-        return self._solved(z, code)[0]
-
-    def _read(self, z: Tensor, gold: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
-        if self.steps == 1:
-            return super()._read(z, gold, code)
-        scores, solution = self._solved(z, code)
-        return _of_gold(scores, gold), {"reading_residual": solution.residual, "reading_steps": solution.steps}
+            return code.log_prior + code.products(self._ridge(z, code)).to(z), {}
+        code = code.double if self.steps > MAX_FLOAT32_STEPS else code
+        solution = self.solution(z, code)
+        scores = (code.log_prior + solution.natural @ code.rotated.T).to(z)
+        return scores, {"reading_residual": solution.residual, "reading_steps": solution.steps}
 
     def solution(self, z: Tensor, code: Code) -> Solution:
         """Return the distributions at N positions after at most `steps` steps, given bit logits [N, d]."""
@@ -176,12 +168,6 @@ class MaximumEntropyReading(ReadingMethod):
             while solver.count < self.steps and solver.step():
                 pass
             return solver.solution()
-
-    def _solved(self, z: Tensor, code: Code) -> tuple[Tensor, Solution]:
-        """Return the scores [N, R] and how far the solver got."""
-        code = code.double if self.steps > MAX_FLOAT32_STEPS else code
-        solution = self.solution(z, code)
-        return (code.log_prior + solution.natural @ code.rotated.T).to(z), solution
 
     def _ridge(self, z: Tensor, code: Code) -> Tensor:
         """Return lambda [N, d] after one step from the unigram distribution, even if the objective rises."""
@@ -265,8 +251,9 @@ def reading_method(reading: Reading) -> ReadingMethod:
     return NaiveReading()
 
 
-def _of_gold(scores: Tensor, gold: Tensor) -> Tensor:
-    return -cross_entropy(scores, gold, reduction="none")
+def joined_values(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Concatenate values [N] of several parts, by name."""
+    return {name: torch.cat([values[name] for values in parts]) for name in parts[0]}
 
 
 def _chunks(rows: Tensor, code: Code) -> tuple[Tensor, ...]:

@@ -1,11 +1,21 @@
 """Settings of output layers; does not import torch."""
 
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Literal, TypeAlias
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)  # fmt: skip
 
-from bench_core import Settings, kinded
+from bench_core import DataError, Settings, kinded
 
 
 class FullOutputLayer(Settings):
@@ -33,8 +43,24 @@ class Hierarchical(Settings):
     """A softmax over classes of tokens, and a softmax over the tokens of each class."""
 
     kind: Literal["hierarchical"]
-    order: Literal["random", "unigram"] = "unigram"  #: order of tokens; consecutive tokens form a class
+    order: Literal["random", "unigram", "embedding"] = "unigram"  #: order of tokens; consecutive tokens form a class
     size: PositiveInt = 10  #: tokens per class
+    vectors: Path | None = None  #: word vector file for `order: embedding`; default: learn vectors
+    vector_size: PositiveInt = 300  #: dimensions of learned vectors
+
+    @model_validator(mode="after")
+    def _vectors_are_used(self) -> Self:
+        if self.vectors is not None and self.order != "embedding":
+            raise ValueError(
+                f"`vectors` are read for `order: embedding`, not {self.order}. Leave them out, or choose this order"
+            )
+        if self.order != "embedding" or self.vectors is not None:  # unused, so equal models have equal keys
+            vars(self).update(vector_size=300)
+        return self
+
+    def learns_vectors(self) -> bool:
+        """Return whether word vectors are learned from the training split."""
+        return self.order == "embedding" and self.vectors is None
 
 
 class Adaptive(Settings):
@@ -80,3 +106,16 @@ class MaximumEntropy(Settings):
 
 _Reading: TypeAlias = Annotated[Naive | PriorTempered | MaximumEntropy, Field(discriminator="kind")]
 Reading: TypeAlias = Annotated[_Reading, BeforeValidator(kinded(), json_schema_input_type=str | _Reading)]
+
+
+def vector_files(vectors: Path | None, data: Path) -> Mapping[str, Path]:
+    """Return a file of word vectors by its role, if there is one; raise DataError if it is missing."""
+    if vectors is None:
+        return {}
+    path = data / vectors
+    if not path.is_file():
+        raise DataError(
+            f"word vectors {path} were not found. Provide a file in word2vec (text or binary) or GloVe format, or "
+            "leave `vectors` out to learn them from the training split."
+        )
+    return {"vectors": path}

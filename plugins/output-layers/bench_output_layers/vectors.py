@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bench_core import DataError, Rng, SuiteError
+from bench_core import DataError, Rng, SuiteError, TaskInfo
 
 MAX_LINE_BYTES = 2**20  # longest line of text, or word
 MAX_SENTENCE_WORDS = 10_000  # gensim silently ignores the rest of longer sentences
@@ -43,6 +43,18 @@ class Vectors:
             f"{self.name}, {self.values.shape[1]} dimensions; covers {int(self.known.sum()):,} of "
             f"{len(self.known):,} tokens ({tokens:.1%}) and {text:.1%} of the training text"
         )
+
+
+def vectors_of(
+    info: TaskInfo, size: int, sentences: Sequence[list[int]] | None = None, rng: Rng | None = None
+) -> Vectors | None:
+    """Return the vectors in `info.files["vectors"]`, or vectors of `size` dimensions learned from `sentences`.
+
+    None if there is neither a file nor sentences.
+    """
+    if "vectors" in info.files:
+        return read(info.files["vectors"], info.vocabulary)
+    return None if sentences is None or rng is None else learn(sentences, info.vocabulary, size, rng)
 
 
 def read(path: Path, vocabulary: Sequence[str]) -> Vectors:

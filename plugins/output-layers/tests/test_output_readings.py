@@ -89,13 +89,13 @@ def test_every_reading_sums_to_one_and_reads_a_position_alike_alone_and_among_ot
     z = optimal_bits((2 * torch.randn(30, 40)).softmax(1).double(), book).float() + 0.3 * torch.randn(
         30, book.shape[1]
     )
-    together = reading.log_probs(z, code)
+    together = reading.distribution(z, code)[0]
     assert together.exp().sum(1) == pytest.approx(torch.ones(30), abs=1e-5)
-    alone = torch.cat([reading.log_probs(row[None], code) for row in z])
+    alone = torch.cat([reading.distribution(row[None], code)[0] for row in z])
     assert (together - alone).abs().max() < 1e-3
     gold = torch.arange(30)
     assert torch.equal(reading.log_probs_of(z, gold, code), together.gather(1, gold[:, None])[:, 0])
-    assert reading.log_probs(z[:0], code).shape == (0, 40)
+    assert reading.distribution(z[:0], code)[0].shape == (0, 40)
 
 
 @pytest.mark.parametrize(("shares", "truth", "margin"), [(peaked(), 4.28, 1.05), (flat(), 65.5, 1.2)])
@@ -107,11 +107,11 @@ def test_with_optimal_bits_maximum_entropy_is_near_the_truth_and_independent_bit
     book = make(200, 150)
     code, z = Code(book, counts_of(shares)), optimal_bits(shares, book).float()
     reading = MaximumEntropyReading(60, 3e-4)
-    assert perplexity(shares, reading.log_probs(z, code)) < margin * truth
-    assert perplexity(shares, NaiveReading().log_probs(z, code)) > 1e4
+    assert perplexity(shares, reading.distribution(z, code)[0]) < margin * truth
+    assert perplexity(shares, NaiveReading().distribution(z, code)[0]) > 1e4
     tempered = TemperedReading().fitted(*sampled(shares, z, 10), code)
     unigrams = perplexity(shares, code.log_prior.expand(40, -1))
-    assert margin * truth < perplexity(shares, tempered.log_probs(z, code)) < unigrams
+    assert margin * truth < perplexity(shares, tempered.distribution(z, code)[0]) < unigrams
 
 
 def test_maximum_entropy_has_the_marginals_of_the_bits_and_the_largest_entropy_of_all_that_have_them():
@@ -119,7 +119,7 @@ def test_maximum_entropy_has_the_marginals_of_the_bits_and_the_largest_entropy_o
     code = Code(book, torch.ones(32))
     truth = (1.5 * torch.randn(1, 32, generator=torch.Generator().manual_seed(2))).softmax(1).double()
     z = optimal_bits(truth, book)
-    log_probs = MaximumEntropyReading(2000, 0.0, tolerance=1e-9).log_probs(z, code)
+    log_probs = MaximumEntropyReading(2000, 0.0, tolerance=1e-9).distribution(z, code)[0]
     probs = log_probs.exp()
     assert (probs @ book - z.sigmoid()).abs().max() < 1e-4
     _, _, vectors = torch.linalg.svd(torch.cat([book, torch.ones(32, 1)], 1).T)
@@ -155,7 +155,7 @@ def test_one_step_is_the_ridge_regression_on_the_bits():
     covariance = (book.double() * prior[:, None]).T @ book.double() - torch.outer(mean, mean)
     natural = torch.linalg.solve(covariance + penalty * torch.eye(20), (z.double().sigmoid() - mean).T).T
     expected = (code.log_prior + natural @ book.double().T).log_softmax(1)
-    ours = MaximumEntropyReading(1, penalty).log_probs(z, code)
+    ours = MaximumEntropyReading(1, penalty).distribution(z, code)[0]
     assert (ours - expected).abs().max() < 1e-4
 
 
@@ -176,8 +176,8 @@ def test_without_evidence_beyond_the_base_rates_fair_readings_are_the_unigram_di
     code = Code(dense(60, 30), counts)
     z = code.base_rates.logit().float()[None]
     for reading in (TemperedReading(2.0), MaximumEntropyReading(1, 0.1), MaximumEntropyReading(10, 0.1)):
-        assert (reading.log_probs(z, code) - code.log_prior).abs().max() < 1e-3
-    assert (NaiveReading().log_probs(z, code) - code.log_prior).abs().max() > 1
+        assert (reading.distribution(z, code)[0] - code.log_prior).abs().max() < 1e-3
+    assert (NaiveReading().distribution(z, code)[0] - code.log_prior).abs().max() > 1
 
 
 def test_a_high_temperature_or_penalty_leaves_the_unigram_distribution_and_a_low_one_trusts_the_bits():
@@ -185,8 +185,8 @@ def test_a_high_temperature_or_penalty_leaves_the_unigram_distribution_and_a_low
     book = dense(200, 60)
     code, z = Code(book, counts_of(shares)), optimal_bits(shares, book).float()
     for weak in (TemperedReading(1e6), MaximumEntropyReading(10, 1e6)):
-        assert (weak.log_probs(z, code) - code.log_prior).abs().max() < 1e-3
-    entropies = [entropy(TemperedReading(tau).log_probs(z, code)).mean() for tau in (100.0, 10.0, 1.0)]
+        assert (weak.distribution(z, code)[0] - code.log_prior).abs().max() < 1e-3
+    entropies = [entropy(TemperedReading(tau).distribution(z, code)[0]).mean() for tau in (100.0, 10.0, 1.0)]
     assert entropies == sorted(entropies, reverse=True)
 
 
@@ -216,4 +216,4 @@ def test_certain_bits_give_finite_scores():
     code = Code(dense(40, 20), torch.arange(40))
     z = torch.tensor([-200.0, 200.0]).repeat(10)[None]
     for reading in READINGS:
-        assert reading.log_probs(z, code).isfinite().all()
+        assert reading.distribution(z, code)[0].isfinite().all()

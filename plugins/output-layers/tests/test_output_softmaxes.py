@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -10,7 +12,7 @@ from torch.nn.functional import cross_entropy, linear, log_softmax
 from bench_authors.testing import catches, float64
 from bench_core import Batch, Rng, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Softmax
-from bench_output_layers import adaptive, hierarchical, nce, sampled
+from bench_output_layers import adaptive, hierarchical, nce, sampled, vectors
 from bench_output_layers.layer import FullSoftmax
 
 RNG = Rng(5)
@@ -411,6 +413,74 @@ def test_classes_are_tens_of_an_order():
     assert made.leaf_logits(torch.zeros(3, 4, 2), torch.zeros(3, 4, dtype=torch.int64)).shape == (3, 4, 10)
     with pytest.raises(SuiteError, match="a class cannot have 0 tokens"):
         hierarchical.HierarchicalSoftmax(2, 25, "unigram", 0)
+
+
+VECTORS = {"w0": [1, 0], "w1": [0, 1], "w2": [1, 1], "w3": [-1, 0.1]}  # similar to w1: w2, w3, w0
+
+
+def written_vectors(folder):
+    path = folder / "vectors.txt"
+    path.write_text("".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in VECTORS.items()))
+    return path
+
+
+def check_that_classes_are_of_similar_tokens(layer, path):
+    made = layer(3, 5, "embedding", 2)
+    given = replace(info(5, 9, 1, 1, 50), files={"vectors": path})
+    made.setup(given, RNG)
+    assert not made.needs_statistics
+    assert made.member.tolist() == [[1, 2], [3, 0], [4, -1]]  # the most frequent token with a vector comes first
+    assert made.notes()["word vectors"].startswith("vectors.txt, 2 dimensions; covers 4 of 5 tokens (80.0%)")
+    return made
+
+
+class ByCount(hierarchical.HierarchicalSoftmax):
+    """Mutant: the vectors are ignored."""
+
+    def _place_by(self, vectors, info):
+        super()._place_by(vectors, info)
+        self.place(hierarchical.by_count(torch.tensor(info.counts)))
+
+
+def test_the_embedding_order_makes_classes_of_similar_tokens(tmp_path):
+    made = check_that_classes_are_of_similar_tokens(hierarchical.HierarchicalSoftmax, written_vectors(tmp_path))
+    near(made.log_probs(torch.randn(1, 4, 3), State())[0].logsumexp(2), torch.zeros(1, 4))
+
+
+def test_classes_by_count_instead_of_similarity_are_caught(tmp_path):
+    with pytest.raises(AssertionError):
+        check_that_classes_are_of_similar_tokens(ByCount, written_vectors(tmp_path))
+
+
+def test_without_a_file_vectors_are_learned_from_sentences_and_classes_are_by_count_until_then(monkeypatch):
+    asked = []
+
+    def learn(sentences, vocabulary, size, rng):
+        asked.append((sentences, [*vocabulary], size))
+        numbers = torch.tensor([*VECTORS.values(), [0, 0]])
+        return vectors.Vectors("learned", numbers, torch.arange(5) < 4)
+
+    monkeypatch.setattr(vectors, "learn", learn)
+    made, given = hierarchical.HierarchicalSoftmax(3, 5, "embedding", 2, vector_size=7), info(5, 9, 1, 1, 50)
+    made.setup(given, RNG)
+    assert made.needs_statistics
+    assert made.member.tolist() == [[4, 1], [0, 2], [3, -1]]
+    made.fit_statistics([[1, 2]], given, RNG)
+    assert asked == [([[1, 2]], given.vocabulary, 7)]
+    assert made.member.tolist() == [[1, 2], [3, 0], [4, -1]]
+    made.fit_statistics([[1, 2]], given, RNG)
+    assert len(asked) == 1
+    other = hierarchical.HierarchicalSoftmax(3, 5, "embedding", 2)
+    other.load_state_dict(made.state_dict())
+    assert other.member.equal(made.member), "a stored model keeps its classes"
+
+
+def test_orders_without_vectors_need_no_statistics():
+    for order in ("random", "unigram"):
+        made = hierarchical.HierarchicalSoftmax(2, 5, order)
+        made.setup(info(*range(5)), RNG)
+        made.fit_statistics([[1]], info(*range(5)), RNG)
+        assert not made.needs_statistics
 
 
 # adaptive softmax

@@ -266,6 +266,12 @@ def _prediction(number: int, reference: str, text: str) -> Prediction:
         target_characters=len(reference) + 1,
         weight=1 + number / 2,
         values={"order": float(number)},
+        by_token={
+            "gold": [1 + place % 4 for place in range(length - 1)] + [STOP],
+            "best": [1 + place % 3 for place in range(length)],
+            "rank": [1 + (place + number) % 5 for place in range(length)],
+            "log_prob": [-1.25 - number / length] * length,
+        },
     )
 
 

@@ -251,7 +251,7 @@ class _PositionalRng(Rng):
     def fork(self, purpose: str | int) -> Rng:
         return _PositionalRng(super().fork(purpose).key)
 
-    def uniform(self, ids: Tensor, step: int = 0, size: int | None = None) -> Tensor:
+    def uniform(self, ids: Tensor, step: int | Tensor = 0, size: int | None = None) -> Tensor:
         return super().uniform(torch.arange(len(ids), device=ids.device), step, size)
 
 
