@@ -1,6 +1,6 @@
 """Recurrent language models with a choice of output layer, source and training inputs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -8,16 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Loss, Rng, Scores, Scoring, TaskInfo, Training, to_device
-from bench_core.kit import LanguageModel, LanguageModelState
+from bench_core import Batch, Loss, Scores, Scoring, TaskInfo, Training, to_device
+from bench_core.kit import LanguageModelState
 from bench_ecoc.inputs import Method, Mix, ReplacedPositions, method
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
 from bench_ecoc.variational import VariationalLayers
-from bench_output_layers.api import Ecoc, ScoringHead, output_layer
+from bench_output_layers.api import Ecoc, OutputLayerLM, ScoringHead, output_layer
 from bench_rnn.api import Units
 
 
-class ConditionalLM(LanguageModel):
+class ConditionalLM(OutputLayerLM):
     """p(y | x) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
     A linear map of the source vector [N, D], or of the mean of a source grid [N, S, D] over S, initializes the hidden
@@ -26,8 +26,6 @@ class ConditionalLM(LanguageModel):
     In training only, tokens after the prompt may be replaced by model predictions. A window of a stream starts with
     the memory of the previous window, a gold token, and new dropout masks.
     """
-
-    head: ScoringHead
 
     def __init__(self, config: RecurrentConfig, info: TaskInfo, head: ScoringHead) -> None:
         super().__init__()
@@ -39,13 +37,6 @@ class ConditionalLM(LanguageModel):
         self.method: Method | None = method(config.inputs, head, self.embed)
         self.info = info
         _initialize(self, config.initial_scale)
-
-    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], rng: Rng) -> None:
-        if self.head.needs_statistics:
-            self.head.fit_statistics([row for batch in batches() for row in _sentences(batch)], self.info, rng)
-
-    def notes(self) -> Mapping[str, str]:
-        return self.head.notes()
 
     def loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
         loss = super().loss(batch, training, **more)
@@ -153,13 +144,6 @@ def _by_row(real: Tensor, batch: Batch) -> Tensor:
     """Scatter values of the real tokens [M] into [N, T], float64, with 0 elsewhere."""
     mask = batch.mask
     return real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double())
-
-
-def _sentences(batch: Batch) -> list[list[int]]:
-    """Return the tokens of each row, without the first token of the prompt."""
-    rows = torch.cat([batch.prompt[:, 1:], batch.gold], 1).tolist()
-    lengths = (batch.length + batch.prompt.shape[1] - 1).tolist()
-    return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 
 def _initialize(model: nn.Module, scale: float) -> None:
