@@ -138,6 +138,8 @@ class SoftmaxLM(ConditionalLM):
     def __init__(self, config: SoftmaxLMConfig, info: TaskInfo) -> None:
         head = output_layer(config.output, config.hidden, len(info.vocabulary), config.sparse_embedding)
         super().__init__(config, info, head)
+        if config.tied:
+            head.tie(self.embed)
 
 
 def _by_row(real: Tensor, batch: Batch) -> Tensor:

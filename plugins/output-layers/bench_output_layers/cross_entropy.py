@@ -1,7 +1,7 @@
 """Exact cross-entropy of a linear layer's softmax that never holds the logits of all tokens.
 
-The forward pass computes logits in chunks of tokens and stores only their logsumexp [M]; the backward pass computes each
-chunk again, and its gradients from the chunk's probabilities.
+The forward pass computes logits in chunks of tokens and stores only their logsumexp [M]; the backward pass computes
+each chunk again, and gradients from its probabilities.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,13 @@ from torch.autograd.function import once_differentiable
 CHUNK_LOGITS = 2**22  # logits per chunk (16 MiB in float32): small chunks stay in the processor's cache
 
 
-def chunked_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Return the cross-entropy [M] of `gold` [M] and the softmax of `hidden` [M, H] times `weight` [V, H] plus `bias`.
+def chunked_cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float = 0.0
+) -> Tensor:
+    """Return the cross-entropy [M] of `gold` [M] and the softmax of W h + b.
 
-    With label smoothing s, the target has probability 1 - s + s / V, every other token s / V.
+    Given are `hidden` [M, H], `weight` [V, H] and `bias` [V]. With label smoothing s, the target has probability
+    1 - s + s / V, every other token s / V.
     """
     kind = hidden.device.type
     if torch.is_autocast_enabled(kind):  # which does not reach into a custom function
@@ -54,7 +57,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                     by_logit -= ctx.smoothing / len(weight)
                 place = (gold - part.start)[:, None]
                 inside = (place >= 0) & (place < by_logit.shape[1])
-                by_logit.scatter_add_(1, place.clamp(0, by_logit.shape[1] - 1), (ctx.smoothing - 1) * inside.to(logits.dtype))
+                by_logit.scatter_add_(
+                    1, place.clamp(0, by_logit.shape[1] - 1), (ctx.smoothing - 1) * inside.to(logits.dtype)
+                )
                 grad_bias[part] = grad @ by_logit
                 by_logit = by_logit.to(weight.dtype)
                 grad_weight[part] = by_logit.T @ scaled

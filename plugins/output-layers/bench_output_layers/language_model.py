@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+import torch
+
 from bench_core import Batch, Rng, TaskInfo
 from bench_core.kit import LanguageModel
 from bench_output_layers.layer import ScoringHead

@@ -51,7 +51,24 @@ class Adaptive(Settings):
         return cutoffs
 
 
-_Output: TypeAlias = Annotated[
-    FullOutputLayer | Sampled | NoiseContrastive | Hierarchical | Adaptive, Field(discriminator="kind")
-]
+class ErrorCorrectingCodes(Settings):
+    """Codes of tokens, ranked by frequency, whose bits are predicted independently."""
+
+    kind: Literal["codes"]
+    bits: PositiveInt | None = None  #: codeword length; default: the fewest bits that distinguish the tokens
+
+
+_Softmax: TypeAlias = FullOutputLayer | Sampled | NoiseContrastive | Hierarchical | Adaptive
+_Output: TypeAlias = Annotated[_Softmax, Field(discriminator="kind")]
 OutputLayer: TypeAlias = Annotated[_Output, BeforeValidator(kinded(), json_schema_input_type=str | _Output)]
+_Any: TypeAlias = Annotated[_Softmax | ErrorCorrectingCodes, Field(discriminator="kind")]
+AnyOutputLayer: TypeAlias = Annotated[_Any, BeforeValidator(kinded(), json_schema_input_type=str | _Any)]
+
+
+def check_tied(output: _Softmax | ErrorCorrectingCodes) -> None:
+    """Raise ValueError if an output layer has no matrix [V, H] that could be the embedding."""
+    if isinstance(output, Adaptive | ErrorCorrectingCodes):
+        raise ValueError(
+            f"`output: {output.kind}` has no weight for each token and unit, so it cannot share the embedding. Leave "
+            "`tied` out, or choose `output: full`, `sampled`, `nce` or `hierarchical`"
+        )

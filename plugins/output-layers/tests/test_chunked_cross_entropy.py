@@ -46,9 +46,7 @@ def test_costs_and_gradients_equal_those_of_torch(rows, tokens, smoothing, dtype
     numbers, gold = operands(rows, tokens, dtype)
     factors = torch.linspace(-1, 2, rows, dtype=dtype)  # negative and zero factors included
     wanted = value_and_gradients(plain(smoothing), numbers, gold, factors)
-    for ours, torchs in zip(
-        value_and_gradients(chunked(smoothing), numbers, gold, factors), wanted, strict=True
-    ):
+    for ours, torchs in zip(value_and_gradients(chunked(smoothing), numbers, gold, factors), wanted, strict=True):
         torch.testing.assert_close(ours, torchs, atol=tolerance, rtol=tolerance)
 
 
