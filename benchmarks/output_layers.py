@@ -13,18 +13,20 @@ import ctypes
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from statistics import median
 from time import process_time
 from typing import Any
 
+import psutil
 import torch
-from state_space import MemoryMonitor
 from tabulate import tabulate
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 from training import machine
 
 from bench_core import Batch, Rng, TaskInfo, Training
+from bench_core.execution.stage_costs import measure_cost
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 from bench_output_layers.api import OutputLayerLM, chunked_cross_entropy, output_layer
 from bench_output_layers.plugin import TransformerLMConfig
@@ -136,12 +138,13 @@ class Contender:
 
 
 def added_memory(run: Callable[[], None]) -> float:
-    """Return the increase in memory during `run`, in MiB; memory that was freed earlier is not reused."""
+    """Return the increase in memory during `run`, in MiB, at least 1; freed memory is returned to the system first."""
     gc.collect()
     getattr(ctypes.CDLL(None), "malloc_trim", lambda _: 0)(0)
-    with MemoryMonitor() as monitor:
+    before = psutil.Process().memory_info().rss / 2**20
+    with measure_cost() as cost:
         run()
-    return monitor.peak / 2**20
+    return max(1.0, cost["peak_mib"] - before)
 
 
 def seconds(run: Callable[[], None]) -> float:
@@ -169,7 +172,7 @@ def rows(network: str, tokens: int, repeats: int, number: int) -> list[tuple[Any
         update_budget, step_budget = BUDGETS.get((network, tokens, name), (None, None))
         memory = (ours.mebibytes, full.mebibytes / ours.mebibytes)
         updates, steps = (1e3 * update, plain / update, update_budget), (1e3 * step, plain_step / step, step_budget)
-        table.append((network, f"{tokens:,}", name, f"{weights:,}", *updates, *memory, *steps))
+        table.append((name, f"{weights:,}", *updates, *memory, *steps))
     return table
 
 
@@ -205,13 +208,13 @@ def main() -> None:
     print(f"Medians of {repeats} runs, CPU time. {machine()}.\n")
     table = [losses(tokens, repeats) for tokens in sizes]
     headers = ["V", "chunked, s", "torch, s", "ratio", "budget", "chunked, MiB", "torch, MiB", "ratio", "budget"]
-    print(tabulate(table, headers, tablefmt="github", floatfmt=".2f", missingval=""), end="\n\n")
-    table = [
-        row for network in options.networks for tokens in sizes for row in rows(network, tokens, repeats, number)
-    ]
-    headers = ["network", "V", "output layer", "weights", "update, ms", "speed-up", "budget", "MiB", "saving"]
+    print(tabulate(table, headers, tablefmt="github", floatfmt=".2f", missingval=""), flush=True)
+    headers = ["output layer", "weights", "update, ms", "speed-up", "budget", "MiB", "saving"]
     headers += ["step, ms", "speed-up", "budget"]
-    print(tabulate(table, headers, tablefmt="github", floatfmt=".1f", missingval=""))
+    for network, tokens in product(options.networks, sizes):
+        table = rows(network, tokens, repeats, number)
+        print(f"\n{network}, V = {tokens:,}\n")
+        print(tabulate(table, headers, tablefmt="github", floatfmt=".1f", missingval=""), flush=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class TransformerLM(OutputLayerLM):
         self.info, self.context_length = info, config.context
         self.embed = nn.Embedding(tokens, width, sparse=bool(config.sparse))
         self.positions = nn.Embedding(config.context, width)
-        self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.layers))
+        self.layers = nn.ModuleList(PreNormLayer(config) for _ in range(config.layers))
         self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(config.dropout)
         self.head = output_layer(config.output, width, tokens, bool(config.sparse))
         self.apply(_initialize)
@@ -41,7 +41,7 @@ class TransformerLM(OutputLayerLM):
         return self.norm(states), cache
 
 
-class TransformerLayer(nn.Module):
+class PreNormLayer(nn.Module):
     """h + Attention(LN(h)), then h + FeedForward(LN(h)) (pre-norm: Xiong et al., 2020, arXiv:2002.04745)."""
 
     def __init__(self, config: TransformerLMConfig) -> None:
@@ -58,7 +58,8 @@ class TransformerLayer(nn.Module):
         read = self.read(self.norms[0](states)).unflatten(2, (3, self.heads, -1))  # [N, K, 3, heads, e]
         attended = cache.attend(*read.permute(2, 0, 3, 1, 4)).transpose(1, 2).flatten(2)
         states = states + self.dropout(self.join(attended))
-        return states + self.dropout(self.shrink(gelu(self.expand(self.norms[1](states)))))
+        states = states + self.dropout(self.shrink(gelu(self.expand(self.norms[1](states)))))
+        return states
 
 
 @torch.no_grad()
