@@ -34,8 +34,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-        norms = [logits.logsumexp(1) for _, logits in _chunks(hidden, weight, bias)]
-        norm = torch.stack(norms).logsumexp(0)
+        norm = bias.new_full((len(hidden),), -torch.inf, dtype=_precision(bias))
+        for _, logits in _chunks(hidden, weight, bias):
+            highest = torch.maximum(norm, logits.amax(1))
+            total = (norm - highest).exp_() + logits.sub_(highest[:, None]).exp_().sum(1)
+            torch.add(highest, total.log_(), out=norm)
         ctx.save_for_backward(hidden, weight, bias, gold, norm)
         ctx.smoothing = smoothing
         costs = norm - (1 - smoothing) * ((hidden * weight[gold]).sum(1, dtype=norm.dtype) + bias[gold])
@@ -62,15 +65,27 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 )
                 grad_bias[part] = grad @ by_logit
                 by_logit = by_logit.to(weight.dtype)
-                grad_weight[part] = by_logit.T @ scaled
+                torch.mm(by_logit.T, scaled, out=grad_weight[part])
                 grad_hidden += by_logit @ weight[part]
         return (grad_hidden * grad[:, None]).to(hidden.dtype), grad_weight, grad_bias, None, None
 
 
 def _chunks(hidden: Tensor, weight: Tensor, bias: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Yield ranges of tokens and their logits [M, v], in the precision of `bias`."""
-    width = max(1, CHUNK_LOGITS // max(1, len(hidden)))
-    for first in range(0, len(weight), width):
-        part = slice(first, first + width)
-        logits = torch.addmm(bias[part].to(hidden.dtype), hidden, weight[part].T)
-        yield part, logits.to(bias.dtype)
+    """Yield ranges of tokens and their logits [M, v], at least in float32; the next chunk overwrites them.
+
+    Without a buffer, small tensors between freed chunks would keep the memory of all chunks.
+    """
+    rows = len(hidden)
+    width = min(len(weight), max(1, CHUNK_LOGITS // max(1, rows)))
+    buffer = bias.new_empty(rows * width, dtype=_precision(bias))
+    for part in (slice(first, min(first + width, len(weight))) for first in range(0, len(weight), width)):
+        logits = buffer[: rows * (part.stop - part.start)].view(rows, -1) if rows else buffer.view(0, width)
+        if hidden.dtype == bias.dtype == buffer.dtype:
+            torch.addmm(bias[part], hidden, weight[part].T, out=logits)
+        else:
+            logits.copy_(torch.addmm(bias[part].to(hidden.dtype), hidden, weight[part].T))
+        yield part, logits
+
+
+def _precision(bias: Tensor) -> torch.dtype:
+    return torch.promote_types(bias.dtype, torch.float32)

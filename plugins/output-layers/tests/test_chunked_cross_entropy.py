@@ -39,7 +39,9 @@ def chunked(smoothing):
     return lambda *numbers: chunked_cross_entropy(*numbers, smoothing)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.1)]
+)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("rows", "tokens"), [(8, 53), (50, 13), (1, 1), (0, 5), (8, 5)])
 def test_costs_and_gradients_equal_those_of_torch(rows, tokens, smoothing, dtype, tolerance):
@@ -47,7 +49,7 @@ def test_costs_and_gradients_equal_those_of_torch(rows, tokens, smoothing, dtype
     factors = torch.linspace(-1, 2, rows, dtype=dtype)  # negative and zero factors included
     wanted = value_and_gradients(plain(smoothing), numbers, gold, factors)
     for ours, torchs in zip(value_and_gradients(chunked(smoothing), numbers, gold, factors), wanted, strict=True):
-        torch.testing.assert_close(ours, torchs, atol=tolerance, rtol=tolerance)
+        torch.testing.assert_close(ours.to(dtype), torchs, atol=tolerance, rtol=tolerance)
 
 
 def test_gradients_equal_finite_differences():
