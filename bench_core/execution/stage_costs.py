@@ -4,7 +4,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from bench_core.computing.clocks import cpu_seconds
@@ -41,6 +41,7 @@ def measure_cost() -> Iterator[dict[str, float]]:
     Memory is measured on the GPU if torch uses a GPU, otherwise for the process.
     """
     cost: dict[str, float] = {}
+    _reset_peak_memory()
     if cuda := _cuda():
         cuda.reset_peak_memory_stats()
     wall, processor = time.perf_counter(), cpu_seconds()
@@ -58,6 +59,12 @@ def _cuda() -> Any:
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
 
+def _reset_peak_memory() -> None:
+    """Forget the peak memory of earlier stages of this process, where the system allows it (Linux)."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as switch:
+        switch.write("5")
+
+
 def _peak_memory() -> int:
-    """Return the peak memory of this process in bytes."""
+    """Return the peak memory of this process in bytes, since the last reset if the system allows resets."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

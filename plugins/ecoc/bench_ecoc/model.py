@@ -1,6 +1,5 @@
 """Recurrent language models with a choice of output layer, source and training inputs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -9,18 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from bench_captioning.api import image_encoder
-from bench_core import Batch, Loss, Rng, Scores, Scoring, TaskInfo, Training, to_device
-from bench_core.kit import LanguageModel, LanguageModelState
+from bench_core import Batch, Loss, Scoring, TaskInfo, Training, to_device
+from bench_core.kit import LanguageModelState
 from bench_ecoc.inputs import MIXTURE, Method, Mix, ReplacedPositions, method
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
 from bench_ecoc.variational import VariationalLayers
-from bench_output_layers.api import Ecoc, HybridSoftmax, ScoringHead, chunks, code_layer, output_layer
+from bench_output_layers.api import OutputLayerLM, ScoringHead, chunks, code_layer, output_layer
 from bench_rnn.api import Units
 
-FITTED_POSITIONS = 1000  # positions of the validation split to which readings are fitted
 
-
-class ConditionalLM(LanguageModel):
+class ConditionalLM(OutputLayerLM):
     """p(y | x) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
     A linear map of the source vector [N, D], or of the mean of a source grid [N, S, D] over S, initializes the hidden
@@ -30,8 +27,6 @@ class ConditionalLM(LanguageModel):
     In training only, tokens after the prompt may be replaced by model predictions. A window of a stream starts with
     the memory of the previous window, a gold token, and new dropout masks.
     """
-
-    head: ScoringHead
 
     def __init__(self, config: RecurrentConfig, info: TaskInfo, head: ScoringHead) -> None:
         super().__init__()
@@ -46,13 +41,6 @@ class ConditionalLM(LanguageModel):
         _initialize(self, config.initial_scale)
         self.image_encoder = encoder  # has an initialization of its own
 
-    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], rng: Rng) -> None:
-        if self.head.needs_statistics:
-            self.head.fit_statistics([row for batch in batches() for row in _sentences(batch)], self.info, rng)
-
-    def notes(self) -> Mapping[str, str]:
-        return self.head.notes()
-
     def loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
         """Add the probability of replacements, and the share of inputs from tokens other than the gold tokens."""
         mix = self._mix(training)
@@ -63,18 +51,6 @@ class ConditionalLM(LanguageModel):
         inputs = (batch.length - 1).sum().clamp(min=1)  # the first input of a row is never replaced
         share = sum((each.sum() for each in changed), torch.zeros_like(loss.value)) / inputs
         return replace(loss, parts={"p_mix": torch.full_like(loss.value, mix.share), "mixed": share})
-
-    def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        states, state = self.predict(batch, scoring)
-        values, memory = self._values(states, batch, scoring), self._memory(scoring.memory, state, state.head)
-        if scoring.by == "bits":  # a bound has no most probable token
-            log_probs, _ = self.head.score(states, batch, state.head, scoring.by)
-            return Scores(_by_token(log_probs, batch).sum(1), values, memory)
-        log_probs, reported = self.head.read(batch.at_real(states), batch.at_real(batch.gold))
-        columns = {name: _by_token(column, batch) for name, column in {"log_prob": log_probs, **reported}.items()}
-        by_token = {"gold": batch.gold, **{name: columns.pop(name) for name in ("best", "rank", "log_prob")}}
-        values |= {name: column.sum(1) / batch.length for name, column in columns.items()}
-        return Scores(by_token["log_prob"].sum(1), values, memory, by_token)
 
     def begin(self, batch: Batch) -> LanguageModelState:
         """Return initial hidden units computed from the source, and zero cells; an empty state without a source."""
@@ -92,13 +68,12 @@ class ConditionalLM(LanguageModel):
         return self.rnn(inputs, past, self.rnn.masks(inputs, len(inputs)))  # type: ignore[no-any-return]
 
     def _values(self, hidden: Tensor, batch: Batch, scoring: Scoring) -> dict[str, Tensor]:
-        """Return the reported values [N] of each row.
+        """Add `mixed` to the reported values [N] of each row.
 
-        These are the number of output layer parameters, in millions, and `mixed`: the share of inputs that the
-        method of training inputs would take from other tokens than gold, with its parameters at the end of training.
+        It is the share of inputs that the method of training inputs would take from other tokens than gold, with its
+        parameters at the end of training.
         """
-        count = sum(weights.numel() for weights in self.head.parameters())
-        values = {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)}
+        values = super()._values(hidden, batch, scoring)
         if self.method is None:
             return values
         return {**values, "mixed": self._mixed(self.method, hidden, batch, scoring)}
@@ -172,35 +147,10 @@ class ConditionalLM(LanguageModel):
 class ECOCLM(ConditionalLM):
     """A language model whose tokens are codewords, trained bit by bit."""
 
-    head: Ecoc | HybridSoftmax
-
     def __init__(self, config: ECOCLMConfig, info: TaskInfo) -> None:
         sizes, exact = (config.hidden, len(info.vocabulary), config.bits, config.group), config.loss == "exact"
         head = code_layer(config.codes, *sizes, exact, config.gain, config.reading)
         super().__init__(config, info, head)
-
-    def fit_on_validation(self, batches: Iterable[Batch], rng: Rng) -> None:
-        units, gold, count, memory = [], [], 0, None
-        for batch in batches:
-            scoring = Scoring("exact", rng, memory if batch.continues else None)
-            states, state = self.predict(batch, scoring)
-            memory = self._memory(scoring.memory, state, state.head)
-            units.append(batch.at_real(states))
-            gold.append(batch.at_real(batch.gold))
-            count += len(gold[-1])
-            if count >= FITTED_POSITIONS:
-                break
-        if count:
-            chosen = torch.randperm(count, generator=torch.Generator().manual_seed(rng.key % 2**63))[
-                :FITTED_POSITIONS
-            ]
-            self.head.fit_reading(torch.cat(units)[chosen], torch.cat(gold)[chosen])
-
-    def _values(self, hidden: Tensor, batch: Batch, scoring: Scoring) -> dict[str, Tensor]:
-        """Add the share of wrongly predicted bits, over all tokens of the row."""
-        wrong = self.head.bit_errors(batch.at_real(hidden), batch.at_real(batch.gold))
-        rate = _by_token(wrong, batch).sum(1) / batch.length
-        return {**super()._values(hidden, batch, scoring), "bit_error_rate": rate}
 
 
 class SoftmaxLM(ConditionalLM):
@@ -209,19 +159,8 @@ class SoftmaxLM(ConditionalLM):
     def __init__(self, config: SoftmaxLMConfig, info: TaskInfo) -> None:
         head = output_layer(config.output, config.hidden, len(info.vocabulary), config.sparse_embedding)
         super().__init__(config, info, head)
-
-
-def _by_token(real: Tensor, batch: Batch) -> Tensor:
-    """Scatter values of the real tokens [M] into [N, T], float64 or integers, with 0 elsewhere."""
-    mask, values = batch.mask, real.double() if real.is_floating_point() else real
-    return values.new_zeros(mask.shape).masked_scatter(mask, values)
-
-
-def _sentences(batch: Batch) -> list[list[int]]:
-    """Return the tokens of each row, without the first token of the prompt."""
-    rows = torch.cat([batch.prompt[:, 1:], batch.gold], 1).tolist()
-    lengths = (batch.length + batch.prompt.shape[1] - 1).tolist()
-    return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+        if config.tied:
+            head.tie(self.embed)
 
 
 def _initialize(model: nn.Module, scale: float) -> None:

@@ -30,6 +30,8 @@ from bench_output_layers.plugin import (
     OutputLayer,
     PriorTempered,
     Reading,
+    check_tied,
+    fits_on_validation,
     vector_files,
 )  # fmt: skip
 from bench_rnn.plugin import CELLS, Cell
@@ -51,17 +53,22 @@ class RecurrentConfig(ModelConfig):
     initial_scale: PositiveFloat = 0.1  #: s: weights start from U(-s, s), biases at 0, forget gate biases at 1
     image_channels: ImageChannels = IMAGE_CHANNELS  #: channels of the encoder of images; each stage halves the sides
     inputs: Inputs = Gold.model_construct()  #: training inputs that replace gold tokens
-    sparse: bool | None = None  #: update only embeddings of tokens in the batch; not available with `inputs: soft`
+    sparse: bool | None = (
+        None  #: update only embeddings of tokens in the batch; not with `inputs: soft` or a tied full softmax
+    )
 
     @model_validator(mode="after")
     def _reads_few_embeddings(self) -> Self:
-        if self.sparse and isinstance(self.inputs, Soft):
-            raise ValueError(
-                "`inputs: soft` mixes all embeddings, so every update changes all of them. Leave `sparse` out"
-            )
+        reason = self._uses_all_embeddings()
+        if self.sparse and reason:
+            raise ValueError(f"{reason}, so every update changes all of them. Leave `sparse` out")
         if self.sparse is None:  # explicit, so that equal models have equal keys
-            vars(self).update(sparse=not isinstance(self.inputs, Soft))
+            vars(self).update(sparse=reason is None)
         return self
+
+    def _uses_all_embeddings(self) -> str | None:
+        """Return why every update changes all embeddings; None if it does not."""
+        return "`inputs: soft` mixes all embeddings" if isinstance(self.inputs, Soft) else None
 
     @property
     def sparse_embedding(self) -> bool:
@@ -122,9 +129,7 @@ class ECOCLMConfig(RecurrentConfig):
 
     def fits_on_validation(self) -> bool:
         """Return whether the temperature or penalty of the reading is to be fitted."""
-        reading = self.reading
-        tempered = isinstance(reading, PriorTempered) and reading.temperature is None
-        return tempered or (isinstance(reading, MaximumEntropy) and reading.penalty is None)
+        return fits_on_validation(self.reading)
 
     def exempt(self) -> Mapping[str, str]:
         if not isinstance(self.reading, MaximumEntropy) or self.reading.steps <= FEW_STEPS:
@@ -147,13 +152,14 @@ class SoftmaxLMConfig(RecurrentConfig):
     name, target = "softmax-lm", "bench_ecoc.model:SoftmaxLM"
     likelihoods = {"exact": Kind.EXACT}
     cites = [
-        *COMMON, "output.kind=sampled: jean2015", "output.kind=nce: gutmann2010", "output.kind=nce: mnih2012",
-        "output.kind=hierarchical: goodman2001", "output.order=embedding: mikolov2013",
+        *COMMON, "tied=true: press2017", "output.kind=sampled: jean2015", "output.kind=nce: gutmann2010",
+        "output.kind=nce: mnih2012", "output.kind=hierarchical: goodman2001", "output.order=embedding: mikolov2013",
         "output.kind=adaptive: grave2017", "inputs.kind=clvms: oneill2019", "inputs.kind=dlvms: oneill2019",
         "inputs.kind=dlvms: jang2017",
     ]  # fmt: skip
 
     output: OutputLayer = FullOutputLayer.model_construct()  #: full, sampled, nce, hierarchical or adaptive
+    tied: bool = False  #: use one matrix for embedding and output layer (Press and Wolf, 2017, arXiv:1608.05859)
 
     def extras(self) -> Set[str]:
         """Return the extra that installs gensim if word vectors are learned."""
@@ -166,6 +172,21 @@ class SoftmaxLMConfig(RecurrentConfig):
     def smooths_labels(self) -> bool:
         """Return whether the softmax is computed in full."""
         return isinstance(self.output, FullOutputLayer)
+
+    def _uses_all_embeddings(self) -> str | None:
+        full = self.tied and self.smooths_labels()
+        return "`tied` uses all embeddings in a full softmax" if full else super()._uses_all_embeddings()
+
+    @model_validator(mode="after")
+    def _can_be_tied(self) -> Self:
+        if self.tied:
+            check_tied(self.output)
+        if self.tied and self.embedding != self.hidden:
+            raise ValueError(
+                "a tied model has one matrix for embedding and output layer, so `embedding` must equal `hidden`; "
+                f"they are {self.embedding} and {self.hidden}. Change one of them, or leave `tied` out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_what_is_replaced(self) -> Self:

@@ -497,3 +497,16 @@ def test_dropout_acts_in_training_alone():
     lm.eval()
     torch.testing.assert_close(lm.start(rows)[0], plain.start(rows)[0])
     torch.testing.assert_close(lm.loss(rows, TRAINING).value, plain.loss(rows, TRAINING).value)
+
+
+@pytest.mark.parametrize("kind", ["full", "hierarchical"])
+def test_a_tied_model_learns_one_matrix_from_inputs_and_outputs(kind):
+    untied, tied = (model(kind, embedding=5, tied=tied, sparse=False) for tied in (False, True))
+    matrix = {"full": "head.logits.weight", "hierarchical": "head.leaves.weight"}[kind]
+    untied.load_state_dict(tied.state_dict())
+    assert tied.get_parameter(matrix) is tied.embed.weight
+    windows = batch()
+    for each in (untied, tied):
+        each.loss(windows, TRAINING).value.backward()
+    sum_of_gradients = untied.get_parameter(matrix).grad + untied.embed.weight.grad
+    torch.testing.assert_close(tied.embed.weight.grad, sum_of_gradients)

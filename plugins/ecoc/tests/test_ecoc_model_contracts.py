@@ -40,6 +40,12 @@ def test_every_output_layer_keeps_the_contracts(output):
     check_model(Case.of(SoftmaxLMConfig.model_validate({**SMALL, "output": output})))
 
 
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("output", ["hierarchical", "full", {"kind": "sampled", "samples": 3}], ids=settings_of)
+def test_a_tied_softmax_keeps_the_contracts(output):
+    check_model(Case.of(SoftmaxLMConfig.model_validate({**SMALL, "tied": True, "output": output})))
+
+
 @pytest.mark.quick(1, 2)
 @pytest.mark.parametrize("code", CODES, ids=settings_of)
 def test_every_code_keeps_the_contracts(code):

@@ -80,6 +80,22 @@ def test_embeddings_are_sparse_unless_all_are_mixed(config):
     assert config.model_validate({"inputs": "soft"}) == config.model_validate({"inputs": "soft", "sparse": False})
 
 
+def test_a_tied_softmax_needs_equal_widths_and_a_weight_for_each_token():
+    assert SoftmaxLMConfig(tied=True).embedding == SoftmaxLMConfig(tied=True).hidden
+    with pytest.raises(ValidationError, match=r"must equal `hidden`; they are 100 and 400"):
+        SoftmaxLMConfig(tied=True, embedding=100)
+    with pytest.raises(ValidationError, match="`output: adaptive` has no weight for each token"):
+        SoftmaxLMConfig.model_validate({"tied": True, "output": {"kind": "adaptive", "cutoffs": [2]}})
+
+
+@pytest.mark.parametrize(("output", "sparse"), [("full", False), ("sampled", True), ("hierarchical", True)])
+def test_a_tied_embedding_is_sparse_unless_the_softmax_is_full(output, sparse):
+    assert SoftmaxLMConfig.model_validate({"tied": True, "output": output}).sparse == sparse
+    if not sparse:
+        with pytest.raises(ValidationError, match="uses all embeddings in a full softmax, so every update changes"):
+            SoftmaxLMConfig.model_validate({"tied": True, "output": output, "sparse": True})
+
+
 def code(**settings):
     return ECOCLMConfig.model_validate({"codes": settings})
 

@@ -14,8 +14,17 @@ from bench_output_layers.readings import reading_method
 from bench_output_layers.sampled import SampledSoftmax
 
 
-def output_layer(output: settings.OutputLayer, hidden: int, tokens: int, sparse: bool = False) -> ScoringHead:
-    """Create the output layer for `hidden` units and `tokens` tokens; `sparse` allows sparse gradients."""
+def output_layer(
+    output: settings.AnyOutputLayer,
+    hidden: int,
+    tokens: int,
+    sparse: bool = False,
+    reading: settings.Reading | None = None,
+) -> ScoringHead:
+    """Create the output layer for `hidden` units and `tokens` tokens; `sparse` allows sparse gradients.
+
+    `reading` is that of codes.
+    """
     match output:
         case settings.Sampled(samples=samples, by=by):
             return SampledSoftmax(hidden, tokens, samples, by, sparse)
@@ -25,6 +34,8 @@ def output_layer(output: settings.OutputLayer, hidden: int, tokens: int, sparse:
             return HierarchicalSoftmax(hidden, tokens, order, size, sparse, vector_size)
         case settings.Adaptive(cutoffs=cutoffs):
             return AdaptiveSoftmax(hidden, tokens, cutoffs)
+        case settings.ErrorCorrectingCodes(bits=bits, codes=codes):
+            return code_layer(codes, hidden, tokens, bits, reading=reading)
     return FullSoftmax(hidden, tokens)
 
 

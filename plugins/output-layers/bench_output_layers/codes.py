@@ -39,6 +39,14 @@ class CodedHead(ScoringHead):
     def reading_of(self, units: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Return log-probabilities of all tokens [M, V], given `units` [M, H], and values [M] about the reading."""
 
+    @abstractmethod
+    def fit_reading(self, units: Tensor, gold: Tensor) -> None:
+        """Fit the settings of the reading that are not given to tokens `gold` [M], given `units` [M, H]."""
+
+    @abstractmethod
+    def bit_errors(self, hidden: Tensor, gold: Tensor) -> Tensor:
+        """Return the share of wrongly predicted bits [M] of each token of `gold` [M], given `hidden` [M, H]."""
+
     def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         parts = [self._read(*part) for part in chunks(self.tokens, units, gold)]
         return torch.cat([some for some, _ in parts]), joined_values([values for _, values in parts])
@@ -157,7 +165,6 @@ class Ecoc(CodedHead):
         return costs if self.groups is None else costs - self.groups.best_gain(z, gold)
 
     def bit_errors(self, hidden: Tensor, gold: Tensor) -> Tensor:
-        """Return the share of wrongly predicted bits [M] of each token of `gold` [M], given `hidden` [M, H]."""
         parts = chunks(self.length, hidden, gold)
         wrong = ((self._without_nan(self.bits(units)) > 0) != self.codes(some).bool() for units, some in parts)
         return torch.cat([errors.double().mean(1) for errors in wrong])
@@ -195,7 +202,6 @@ class Ecoc(CodedHead):
         return self._reading.distribution(self.bits(units), self.code)
 
     def fit_reading(self, units: Tensor, gold: Tensor) -> None:
-        """Fit the settings of the reading that are not given to tokens `gold` [M], given `units` [M, H]."""
         self.reading = self.reading.fitted(self.bits(units), gold, self.code)
 
     @property

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 from bench_core import Batch, Rng, State, SuiteError, TaskInfo, Training, knows_host_copy, on_host, remember
 from bench_core.kit import Head
 from bench_core.kit.head import LOGITS
+from bench_output_layers.cross_entropy import chunked_cross_entropy
 
 
 class ScoringHead(Head[State]):
@@ -101,10 +102,10 @@ class FullSoftmax(ScoringHead):
     def scores(self, hidden: Tensor) -> Tensor:
         return self.logits(hidden)  # type: ignore[no-any-return]
 
-    def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
-        if not training.label_smoothing:
-            return super().loss(hidden, batch, past, training)
-        return Head.loss(self, hidden, batch, past, training)
+    def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
+        if len(gold) * self.tokens > LOGITS:
+            return chunked_cross_entropy(units, self.logits.weight, self.logits.bias, gold, training.label_smoothing)
+        return cross_entropy(self.scores(units), gold, reduction="none", label_smoothing=training.label_smoothing)
 
 
 class LogitRows(nn.Embedding):

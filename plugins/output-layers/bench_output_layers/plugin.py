@@ -1,13 +1,13 @@
 """The settings and parts that this plugin provides; does not import torch."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
-from bench_core import MetricConfig, ProbeConfig, Scorer, hookimpl
+from bench_core import Kind, MetricConfig, ModelConfig, ProbeConfig, Scorer, Stepper, hookimpl
 from bench_output_layers import hookspecs as hookspecs  # searched by the core for hook specifications
 from bench_output_layers.codebook_kinds import (
     BlendConfig,
@@ -19,6 +19,8 @@ from bench_output_layers.codebook_kinds import (
 )
 from bench_output_layers.codebooks import CodebookConfig, Codes, VectorCodebookConfig
 from bench_output_layers.settings import (
+    AnyOutputLayer,
+    ErrorCorrectingCodes,
     FullOutputLayer,
     Hierarchical,
     MaximumEntropy,
@@ -26,13 +28,16 @@ from bench_output_layers.settings import (
     OutputLayer,
     PriorTempered,
     Reading,
+    check_tied,
+    fits_on_validation,
     vector_files,
 )  # fmt: skip
 
 __all__ = [
     "BlendConfig", "ClosenessConfig", "CodebookConfig", "CodebookProbeConfig", "Codes", "DenseConfig",
     "FullOutputLayer", "GrayWalkConfig", "HashedConfig", "Hierarchical", "HybridConfig", "IdentityConfig",
-    "MaximumEntropy", "Naive", "OutputLayer", "PriorTempered", "Reading", "VectorCodebookConfig", "vector_files",
+    "MaximumEntropy", "Naive", "OutputLayer", "PriorTempered", "Reading", "TransformerLMConfig",
+    "VectorCodebookConfig", "check_tied", "fits_on_validation", "vector_files",
 ]  # fmt: skip
 
 
@@ -82,6 +87,73 @@ class ClosenessConfig(MetricConfig):
         return {"vectors"} if self.text is not None else set()
 
 
+class TransformerLMConfig(ModelConfig):
+    """Decoder-only Transformer language model with a softmax, an approximation of it, or error-correcting codes."""
+
+    name, target = "transformer-lm", "bench_output_layers.transformer:TransformerLM"
+    capabilities, likelihoods = {Stepper, Scorer}, {"exact": Kind.EXACT}
+    evaluation = {"reading"}
+    cites = [
+        "vaswani2017", "radford2019", "xiong2020", "tied=true: press2017", "output.kind=sampled: jean2015",
+        "output.kind=nce: gutmann2010", "output.kind=nce: mnih2012", "output.kind=hierarchical: goodman2001",
+        "output.kind=adaptive: grave2017", "output.kind=codes: dietterich1995", "output.kind=codes: oneill2019",
+    ]  # fmt: skip
+
+    d_model: PositiveInt = 256  #: d, size of a state
+    heads: PositiveInt = 4  #: attention heads; each has d_model / heads dimensions
+    layers: PositiveInt = 4  #: number of layers
+    feed_forward: PositiveInt = 1024  #: hidden units of the feed-forward sublayers
+    dropout: float = Field(0.1, ge=0, lt=1)  #: rate on embeddings and on the output of every sublayer
+    context: PositiveInt = 1024  #: maximum number of tokens, which sets the number of learned positions
+    tied: bool = False  #: use one matrix for embedding and output layer (Press and Wolf, 2017, arXiv:1608.05859)
+    output: AnyOutputLayer = FullOutputLayer()  #: full, sampled, nce, hierarchical, adaptive or codes
+    reading: Reading = PriorTempered()  #: naive, prior-tempered or maximum-entropy; for `output: codes`
+    sparse: bool | None = None  #: update only embeddings of tokens in the batch; not with a tied full softmax
+
+    @model_validator(mode="after")
+    def _settings_agree(self) -> Self:
+        if self.d_model % self.heads:
+            raise ValueError(
+                f"`d_model` must be divisible by `heads`, and {self.d_model} is not divisible by {self.heads}. "
+                "Change one of them"
+            )
+        if self.tied:
+            check_tied(self.output)
+        dense = self.tied and self.smooths_labels()
+        if self.sparse and dense:
+            raise ValueError(
+                "`tied` uses all embeddings in a full softmax, so every update changes all of them. Leave `sparse` "
+                "out"
+            )
+        if self.sparse is None:  # explicit, so that equal models have equal keys
+            vars(self).update(sparse=not dense)
+        return self
+
+    def smooths_labels(self) -> bool:
+        """Return whether the softmax is computed in full."""
+        return isinstance(self.output, FullOutputLayer)
+
+    def fits_on_validation(self) -> bool:
+        """Return whether the temperature or penalty of the reading of codes is to be fitted."""
+        return isinstance(self.output, ErrorCorrectingCodes) and fits_on_validation(self.reading)
+
+    def extras(self) -> Set[str]:
+        """Return the extra that installs gensim if word vectors are learned."""
+        output = self.output
+        if isinstance(output, ErrorCorrectingCodes):
+            learns = output.codes.needs_vectors() and output.codes.vector_file() is None
+        else:
+            learns = isinstance(output, Hierarchical) and output.learns_vectors()
+        return {"vectors"} if learns else set()
+
+    def files(self, data: Path) -> Mapping[str, Path]:
+        """Return the file of word vectors of the output layer."""
+        output = self.output
+        if isinstance(output, ErrorCorrectingCodes):
+            return vector_files(output.codes.vector_file(), data)
+        return vector_files(output.vectors if isinstance(output, Hierarchical) else None, data)
+
+
 @hookimpl
 def bench_codebooks() -> list[type[CodebookConfig]]:
     """Return one Config for each codebook."""
@@ -98,3 +170,9 @@ def bench_probes() -> list[type[ProbeConfig]]:
 def bench_metrics() -> list[type[MetricConfig]]:
     """Return the metric of closeness."""
     return [ClosenessConfig]
+
+
+@hookimpl
+def bench_models() -> list[type[ModelConfig]]:
+    """Return the Transformer."""
+    return [TransformerLMConfig]

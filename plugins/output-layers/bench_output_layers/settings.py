@@ -16,6 +16,8 @@ from pydantic import (
 )  # fmt: skip
 
 from bench_core import DataError, Settings, kinded
+from bench_output_layers.codebook_kinds import GrayWalkConfig
+from bench_output_layers.codebooks import Codes
 
 
 class FullOutputLayer(Settings):
@@ -77,10 +79,19 @@ class Adaptive(Settings):
         return cutoffs
 
 
-_Output: TypeAlias = Annotated[
-    FullOutputLayer | Sampled | NoiseContrastive | Hierarchical | Adaptive, Field(discriminator="kind")
-]
+class ErrorCorrectingCodes(Settings):
+    """Codes of tokens, whose bits are predicted independently."""
+
+    kind: Literal["codes"]
+    bits: PositiveInt | None = None  #: codeword length; default: the fewest bits that distinguish the tokens
+    codes: Codes = GrayWalkConfig()  #: codebook: gray-walk, dense, hashed, blend, hybrid, identity, or a plugin's own
+
+
+_Softmax: TypeAlias = FullOutputLayer | Sampled | NoiseContrastive | Hierarchical | Adaptive
+_Output: TypeAlias = Annotated[_Softmax, Field(discriminator="kind")]
 OutputLayer: TypeAlias = Annotated[_Output, BeforeValidator(kinded(), json_schema_input_type=str | _Output)]
+_Any: TypeAlias = Annotated[_Softmax | ErrorCorrectingCodes, Field(discriminator="kind")]
+AnyOutputLayer: TypeAlias = Annotated[_Any, BeforeValidator(kinded(), json_schema_input_type=str | _Any)]
 
 
 class Naive(Settings):
@@ -119,3 +130,18 @@ def vector_files(vectors: Path | None, data: Path) -> Mapping[str, Path]:
             "leave `vectors` out to learn them from the training split."
         )
     return {"vectors": path}
+
+
+def fits_on_validation(reading: Reading | None) -> bool:
+    """Return whether the temperature or penalty of a reading is fitted on the validation split."""
+    tempered = isinstance(reading, PriorTempered) and reading.temperature is None
+    return tempered or (isinstance(reading, MaximumEntropy) and reading.penalty is None)
+
+
+def check_tied(output: _Softmax | ErrorCorrectingCodes) -> None:
+    """Raise ValueError if an output layer has no matrix [V, H] that could be the embedding."""
+    if isinstance(output, Adaptive | ErrorCorrectingCodes):
+        raise ValueError(
+            f"`output: {output.kind}` has no weight for each token and unit, so it cannot share the embedding. Leave "
+            "`tied` out, or choose `output: full`, `sampled`, `nce` or `hierarchical`"
+        )
