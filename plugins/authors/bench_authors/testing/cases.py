@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from bench_authors.looks.rows import float64
+from bench_authors.looks.rows import float64, pad
 from bench_authors.looks.rows import one_row as one_row
 from bench_authors.looks.rows import replay as replay
 from bench_authors.testing.contracts import seed_torch
@@ -218,11 +218,11 @@ def tiny_batch(
     """
     prefix = int(source is Source.NONE) if prefix is None else prefix
     ids = torch.arange(first, first + len(targets))
-    length = torch.tensor([len(target) + 1 for target in targets])
+    gold, length = pad(targets)
     prompt = torch.tensor(
         [[STOP, *(1 + (row + place) % 4 for place in range(prefix))] for row in range(len(targets))]
     )
-    batch = Batch(ids, prompt, _pad(targets, int(length.max())), length)
+    batch = Batch(ids, prompt, gold, length)
     if source is Source.NONE:
         return batch
     if source in SHAPES:
@@ -231,12 +231,8 @@ def tiny_batch(
         values = values.sigmoid() if source is Source.IMAGE else values
         return replace(batch, source=values.view(-1, *SHAPES[source]))
     sources = [[1 + (3 * row + place) % 6 for place in range(1 + row % 4)] for row in ids.tolist()]
-    lengths = torch.tensor([len(source) for source in sources])
-    return replace(batch, source=_pad(sources, int(lengths.max())), source_length=lengths)
-
-
-def _pad(rows: Sequence[Sequence[int]], width: int) -> Tensor:
-    return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
+    padded, lengths = pad(sources)
+    return replace(batch, source=padded[:, :-1], source_length=lengths - 1)  # sources have no EOS
 
 
 def tiny_predictions() -> list[Prediction]:
@@ -255,16 +251,10 @@ def _prediction(number: int, reference: str, text: str) -> Prediction:
     tokens, finished = [1 + len(word) % 4 for word in text.split()], "again" not in text
     length = len(reference.split()) + 1
     return Prediction(
-        number,
-        references=[reference, reference.replace("the", "a")],
+        number, references=[reference, reference.replace("the", "a")],
         hypotheses=[Hypothesis(tokens, finished, -1.5 * len(tokens) - 0.25, tokens, {"order": float(number)})],
-        texts=[text],
-        target_log_prob=-1.25 * length - number,
-        target_tokens=length,
-        target_words=length,
-        target_bytes=len(reference) + 1,
-        target_characters=len(reference) + 1,
-        weight=1 + number / 2,
+        texts=[text], target_log_prob=-1.25 * length - number, target_tokens=length, target_words=length,
+        target_bytes=len(reference) + 1, target_characters=len(reference) + 1, weight=1 + number / 2,
         values={"order": float(number)},
         by_token={
             "gold": [1 + place % 4 for place in range(length - 1)] + [STOP],
@@ -272,7 +262,7 @@ def _prediction(number: int, reference: str, text: str) -> Prediction:
             "rank": [1 + (place + number) % 5 for place in range(length)],
             "log_prob": [-1.25 - number / length] * length,
         },
-    )
+    )  # fmt: skip
 
 
 def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
@@ -291,8 +281,7 @@ def default_likelihood(case: Case) -> tuple[str, Kind]:
 def repeat_row(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
     """Return a batch that repeats a row once with each of `targets`; ids count from 0."""
     rows = torch.full((len(targets),), row, device=case.batch.ids.device)
-    gold = _pad(targets, 1 + max(map(len, targets))).to(rows.device)
-    length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
+    gold, length = (tensor.to(rows.device) for tensor in pad(targets))
     ids = torch.arange(len(targets), device=rows.device)
     return replace(case.batch.select(rows), ids=ids, gold=gold, length=length)
 
