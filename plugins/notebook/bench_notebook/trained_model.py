@@ -162,7 +162,7 @@ class _RecordingRng(Rng):
     def fork(self, purpose: str | int) -> Rng:
         return _RecordingRng(super().fork(purpose).key, self.uses)
 
-    def uniform(self, ids: torch.Tensor, step: int = 0, size: int | None = None) -> torch.Tensor:
+    def uniform(self, ids: torch.Tensor, step: int | torch.Tensor = 0, size: int | None = None) -> torch.Tensor:
         self.uses.append(True)
         return super().uniform(ids, step, size)
 

@@ -43,7 +43,7 @@ class StackedRngs(Rng):
         keys = tuple(Rng(key).fork(purpose).key for key in self.keys)
         return StackedRngs(keys[0], keys, self.copy)
 
-    def uniform(self, ids: Tensor, step: int = 0, size: int | None = None) -> Tensor:
+    def uniform(self, ids: Tensor, step: int | Tensor = 0, size: int | None = None) -> Tensor:
         key: Any = torch.tensor(self.keys, device=ids.device).index_select(0, self.copy.view(1))[0]
         return Rng(key).uniform(ids, step, size)
 
