@@ -12,9 +12,6 @@ def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = optional_module(AUTHORS, "testing", f"bench_core.testing.{name}")
-    warn(
-        f"bench_core.testing.{name} is now bench_authors.testing.{name}; the next release removes the old name.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+    text = f"bench_core.testing.{name} is now bench_authors.testing.{name}; the next release removes the old name."
+    warn(text, DeprecationWarning, stacklevel=2)
     return getattr(module, name)
