@@ -28,6 +28,7 @@ class Source(StrEnum):
     BAG = "bag"  # [N, S] ids, unordered
     VECTOR = "vector"  # [N, D]
     GRID = "grid"  # [N, S, D]
+    IMAGE = "image"  # [N, 3, H, W] from 0 to 1
 
 
 class Kind(StrEnum):
@@ -56,7 +57,7 @@ class TaskInfo:
     vocabulary: Sequence[str]  # target tokens; the first is EOS
     counts: Sequence[int] = ()  # frequencies of the target tokens in the training split
     source_vocabulary: Sequence[str] = ()  # source tokens, for TOKENS and BAG
-    source_shape: tuple[int, ...] = ()  # (D,) for VECTOR, (S, D) for GRID
+    source_shape: tuple[int, ...] = ()  # (D,) for VECTOR, (S, D) for GRID, (3, H, W) for IMAGE
     extras: Mapping[str, Any] = field(default_factory=dict)  # other data, such as the training words
     source: Source = Source.NONE  # what targets are conditioned on
     consecutive: bool = False  # whether each example continues the previous one, like windows of a stream

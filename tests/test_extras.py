@@ -131,6 +131,7 @@ def test_settings_decide_which_extras_are_needed():
     assert needs("task", "translation") == set()
     assert needs("task", "translation", parse={"kind": "train"}) == {"spacy"}
     assert needs("task", "captioning", features={"kind": "precomputed", "path": "x.npy"}) == set()
+    assert needs("task", "captioning", corpus="flickr8k-mini") == {"images"}
     assert needs("model", "ecoc-lm", order="tour") == {"vectors"}
     assert needs("model", "ecoc-lm", order="tour", vectors="file.txt") == set()
 
@@ -139,7 +140,7 @@ def test_every_extra_that_a_part_can_need_is_declared_by_its_distribution():
     for owner, names in {
         "bench-indigo": ["figures"],
         "bench-metrics": ["japanese", "korean", "meteor", "ribes"],
-        "bench-captioning": ["features", "metrics"],
+        "bench-captioning": ["features", "images", "metrics"],
         "bench-language-modeling": ["spacy"],
         "bench-translation": ["spacy"],
         "bench-ecoc": ["vectors"],

@@ -65,7 +65,7 @@ DECODERS = [
     parts.EpsilonGreedyConfig(max_tokens=5, epsilon=0.5),
     TemperatureConfig(temperature=2, processors=[parts.LikelyConfig(nats=1)], max_tokens=5),
 ]
-SOURCES = [Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID]
+SOURCES = [source for source in Source if source is not Source.NONE]
 TRAINING = Training(0, 1, 0, 1, Rng(0))
 
 

@@ -155,7 +155,7 @@ def _source(batch: Batch, info: TaskInfo, rows: int) -> Fault:
         return "" if source is None else f"the source {brief(source)}; the task's Config declares no source"
     if source is None:
         return f"no source; the task's Config declares the source {kind}"
-    if kind in (Source.VECTOR, Source.GRID):
+    if kind in (Source.VECTOR, Source.GRID, Source.IMAGE):
         if not hasattr(source, "shape") or tuple(source.shape) != (rows, *info.source_shape):
             return f"the source {brief(source)}; expected {[rows, *info.source_shape]}"
         finite = not source.numel() or all(math.isfinite(end.item()) for end in source.aminmax())

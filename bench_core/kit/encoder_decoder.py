@@ -88,10 +88,10 @@ class EncoderDecoder(LanguageModel):
 
     @abstractmethod
     def encode(self, source: Tensor, mask: Tensor) -> Any:
-        """Encode `source`: tokens or a bag [N, S], a vector [N, D], or a grid [N, S, D].
+        """Encode `source`: tokens or a bag [N, S], a vector [N, D], a grid [N, S, D], or images [N, 3, H, W].
 
         `mask` [N, S] is false at padding and true for at least one position per row: an empty source is a single EOS.
-        Tokens are padded with EOS. For vectors, the mask is [N, 1].
+        Tokens are padded with EOS. For vectors and images, the mask is [N, 1].
         """
 
     @abstractmethod
@@ -107,7 +107,7 @@ def _source_and_mask(batch: Batch) -> tuple[Tensor, Tensor]:
     source, length = batch.source, batch.source_length
     assert source is not None, "the Config of the model declares that it takes a source"
     if length is None:
-        mask = torch.ones(source.shape[: max(1, source.dim() - 1)], dtype=torch.bool, device=source.device)
+        mask = torch.ones(source.shape[: 2 if source.dim() == 3 else 1], dtype=torch.bool, device=source.device)
         return source, mask[:, None] if mask.dim() == 1 else mask
     source = pad(source, (0, 0) * (source.dim() - 2) + (0, not source.shape[1]))
     places = torch.arange(source.shape[1], device=source.device)

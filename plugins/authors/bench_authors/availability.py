@@ -119,9 +119,8 @@ def _report_devices(suite: Suite, problems: Problems) -> None:
 def _cuda_advice() -> str:
     """Return advice if CUDA is unavailable; import torch only if its availability is uncertain."""
     try:
-        is_certain = version("torch").endswith("+cpu") or not any(
-            any(Path("/dev").glob(pattern)) for pattern in DEVICE_PATTERNS
-        )
+        has_device = any(any(Path("/dev").glob(pattern)) for pattern in DEVICE_PATTERNS)
+        is_certain = version("torch").endswith("+cpu") or not has_device
     except PackageNotFoundError:
         is_certain = True
     return missing_device(["cuda"], is_certain)

@@ -50,14 +50,8 @@ class Inspector:
 
     def _inspection(self, inspection: Inspection, settings: Any) -> Inspection:
         """Return the inspection of a part, run once for all profiles."""
-        conditions = (
-            inspection.splits,
-            inspection.seeds,
-            inspection.is_sampled,
-            inspection.is_decoded,
-            inspection.is_scored,
-        )
-        key = repr((type(settings), settings, [*inspection.tasks], conditions))
+        conditions = (inspection.is_sampled, inspection.is_decoded, inspection.is_scored)
+        key = repr((type(settings), settings, [*inspection.tasks], inspection.splits, inspection.seeds, conditions))
         if key not in self.findings.inspections:
             with inspection.noting():
                 if isinstance(settings, TrainingBase):

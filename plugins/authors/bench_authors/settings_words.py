@@ -54,11 +54,8 @@ class SettingGroup:
     @property
     def shape(self) -> str:
         """Return the keys of the mapping, such as `corpus: {kind: own, train, valid}`."""
-        inside = [
-            *(f"{key}: {value}" for key, value in self.tags.items()),
-            *(setting.name for setting in self.settings),
-        ]
-        return f"{self.place}: {{{', '.join(inside)}}}"
+        tags = [f"{key}: {value}" for key, value in self.tags.items()]
+        return f"{self.place}: {{{', '.join([*tags, *(setting.name for setting in self.settings)])}}}"
 
 
 def settings(config: type[BaseModel]) -> list[Setting]:
@@ -91,13 +88,11 @@ def meaning(config: type[BaseModel], name: str) -> str:
 @cache
 def _comments(path: str) -> Mapping[tuple[str, str], str]:
     """Return the comments of annotated names in the classes of a module, by class and name."""
-    lines = comments(path)
-    classes = [
-        node for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef)
-    ]
+    lines, tree = comments(path), ast.parse(Path(path).read_text(encoding="utf-8"))
     return {
         (node.name, field.target.id): beside(field, lines)
-        for node in classes
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
         for field in node.body
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
     }

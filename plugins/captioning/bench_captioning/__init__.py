@@ -1,4 +1,4 @@
 """Image captioning: the task, generated scenes, image features, and the COCO metrics.
 
-Models that read image features are in `bench_indigo` and `bench_ecoc`.
+Models that read images or their features are in `bench_indigo` and `bench_ecoc`.
 """

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 from bench_captioning.words import words
 from bench_core import DataError
@@ -23,7 +24,7 @@ class CaptionedImage:
 
     id: int | str
     name: str  # file, relative to the folder of images
-    captions: Sequence[str] = ()  # whitespace normalized to single spaces; at least one word each
+    captions: Sequence[str] = ()  # in NFC, with single spaces; at least one word each
     split: str | None = None  # as named in the file
     empty: int = 0  # number of captions without a word, which are skipped
 
@@ -65,7 +66,7 @@ class _CaptionList:
     def add(self, caption: Any, where: str) -> None:
         if not isinstance(caption, str):
             raise DataError(f"{where} is {_short(caption)}, not text.")
-        plain = " ".join(caption.split())
+        plain = " ".join(normalize("NFC", caption).split())
         if words(plain):
             self.texts.append(plain)
         else:

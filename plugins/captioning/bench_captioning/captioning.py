@@ -1,4 +1,4 @@
-"""The captioning task: image features in, captions out."""
+"""The captioning task: pixels or image features in, captions out."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,14 +12,14 @@ import torch
 from bench_captioning.corpus import load_corpus
 from bench_captioning.feature_files import FeatureInfo, open_features
 from bench_captioning.plugin import CaptioningConfig
-from bench_captioning.settings import Precomputed, Scenes
+from bench_captioning.settings import FeatureFolder, Pixels, Precomputed, Scenes
 from bench_captioning.words import words
 from bench_core import Batch, DataError, Purpose, Rng, Size, Split, TaskInfo
 from bench_text.api import EncodedExamples, Encoder, Example, SequenceTask, Words, join, token_statistics
 
 
 class Captioning(SequenceTask):
-    """Image features and captions: training and scoring rows are captions, decoding rows are images.
+    """Images and captions: training and scoring rows are captions, decoding rows are images.
 
     The n-th caption of image i of a split has the id i * w + n, both counted from 0, where w is the smallest power of
     10, at least 10, that is not below the number of captions of any image. A decoding row has the id and target of
@@ -34,8 +34,12 @@ class Captioning(SequenceTask):
         return replace(super().prepare(data), source_shape=self._features.shape)
 
     def _prepare_features(self, data: Path) -> FeatureInfo:
-        settings, form = self.config.features, self.config.form
-        if isinstance(settings, Precomputed):
+        settings, form = self.config.features, self.config.form or "vector"
+        if isinstance(settings, Pixels):
+            from bench_captioning.images import store_pixels
+
+            return store_pixels(settings.side(self.config.corpus), self._corpus, self.folder)
+        if isinstance(settings, Precomputed | FeatureFolder):
             from bench_captioning.precomputed import copy_features
 
             return copy_features(settings, form, self._corpus, data, self.folder)
@@ -81,7 +85,7 @@ class Captioning(SequenceTask):
         return None, encoder
 
     def source_rows(self, examples: Sequence[Example], encoder: Encoder | None) -> None:
-        """Return None: features are in separate files, one row per image."""
+        """Return None: pixels or features are in separate files, one row per image."""
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
         """Return all captions, and the numbers of captions excluded from the split and from training."""
@@ -128,4 +132,5 @@ class Captioning(SequenceTask):
         features, first = open_features(self.folder, split), np.array([*self.references(split)])
         for batch in super().batches(split, purpose, size, rng):
             images = first.searchsorted(batch.ids.numpy(), "right") - 1
-            yield replace(batch, source=torch.from_numpy(np.asarray(features[images])))
+            source = torch.from_numpy(np.asarray(features[images]))
+            yield replace(batch, source=source / 255 if source.dtype is torch.uint8 else source)

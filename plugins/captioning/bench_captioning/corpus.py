@@ -12,9 +12,11 @@ from bench_captioning.scenes import Scene, scenes
 from bench_captioning.settings import (
     CaptionFiles,
     Corpus,
+    FeatureFolder,
     Features,
     NamedCaptions,
     OneFile,
+    Pixels,
     Precomputed,
     ResNet,
     Scenes,
@@ -108,10 +110,14 @@ def load_corpus(corpus: Corpus, data: Path) -> CaptionCorpus:
 
 
 def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
-    """Return the digest of each file read, and one digest for all images; raise DataError if files are missing."""
+    """Return the digest of each file read, and one digest for all images; raise DataError if files are missing.
+
+    The folder of a `FeatureFolder` is omitted: the core digests it, because it is a setting of type `Path`.
+    """
     paths = [] if isinstance(corpus, Scenes) else [*files(corpus, data).values()]
-    digests = corpora.digests([*paths, *feature_files(features, data)], data)
-    if isinstance(features, ResNet) and not isinstance(corpus, Scenes):
+    files_of_features = feature_files(features, data)
+    digests = corpora.digests([*paths, *(path for path in files_of_features if not path.is_dir())], data)
+    if isinstance(features, ResNet | Pixels) and not isinstance(corpus, Scenes):
         images = load_corpus(corpus, data)
         images.check_images()
         whole, number = sha256(), 0
@@ -145,14 +151,21 @@ def files(corpus: NamedCaptions | OneFile | CaptionFiles, data: Path) -> dict[st
 
 
 def feature_files(features: Features, data: Path) -> list[Path]:
-    """Return the files of the features; raise DataError if some are missing."""
-    if isinstance(features, Precomputed):
-        paths = [data / features.path, *([data / features.ids] if features.ids else [])]
-    else:
-        paths = [data / features.path / name for name in WEIGHTS] if features.path else []
-    wrong = [str(path) for path in paths if not path.is_file()]
+    """Return the files or the folder of the features; raise DataError if some are missing."""
+    advice = ""
+    match features:
+        case Precomputed(path=path, ids=ids):
+            paths = [data / path, *([data / ids] if ids else [])]
+        case FeatureFolder(folder=folder):
+            paths = [data / folder]
+        case ResNet(path=str(weights)):
+            paths = [data / weights / name for name in WEIGHTS]
+            advice = f" A folder of weights holds {' and '.join(WEIGHTS)}."
+        case _:
+            paths = []
+    is_there = Path.is_dir if isinstance(features, FeatureFolder) else Path.is_file
+    wrong = [str(path) for path in paths if not is_there(path)]
     if wrong:
-        advice = "" if isinstance(features, Precomputed) else f" A folder of weights holds {' and '.join(WEIGHTS)}."
         raise DataError(f"missing: {', '.join(wrong)}. Correct `features:`.{advice}")
     return paths
 

@@ -3,9 +3,10 @@
 from collections import Counter
 
 from bench_captioning.corpus import CaptionCorpus, feature_files, files, load_corpus
+from bench_captioning.feature_files import CHUNK
 from bench_captioning.plugin import CaptioningConfig
 from bench_captioning.precomputed import FeatureTable
-from bench_captioning.settings import Precomputed, Scenes
+from bench_captioning.settings import FeatureFolder, Precomputed, Scenes
 from bench_captioning.words import words
 from bench_core import DataError, Inspection
 
@@ -16,18 +17,20 @@ def inspect(config: CaptioningConfig, inspection: Inspection) -> None:
     if isinstance(corpus, Scenes):
         return
     paths = [*files(corpus, data).values()]
-    if not isinstance(features, Precomputed):
+    if not isinstance(features, Precomputed | FeatureFolder):
         inspection.skipped.append(f"the images of {', '.join(dict.fromkeys(str(path) for path in paths))}")
     if not inspection.are_small(paths):
         return
     captions = load_corpus(corpus, data)
     _check_captions(config, captions)
-    if isinstance(features, Precomputed):
-        table = FeatureTable.of(features, config.form, captions, data)
-        is_small = inspection.are_small(feature_files(features, data))
+    if isinstance(features, Precomputed | FeatureFolder):
+        table = FeatureTable.of(features, config.form or "vector", captions, data)
+        if isinstance(features, FeatureFolder):
+            inspection.skipped.append(f"{table.path} after the first {CHUNK} images of each split")
+        is_whole = isinstance(features, Precomputed) and inspection.are_small(feature_files(features, data))
         for split in table.wanted:
             for _ in table.rows(split):
-                if not is_small:
+                if not is_whole:
                     break
 
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Literal
+from typing import Self
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from bench_captioning.settings import Corpus, Features, ResNet, Scenes, Usual
+from bench_captioning.settings import IMAGE_CHANNELS as IMAGE_CHANNELS
+from bench_captioning.settings import Corpus, Features, Form, Pixels, ResNet, Scenes, Usual
+from bench_captioning.settings import ImageChannels as ImageChannels
 from bench_core import MetricConfig, Source, TaskConfig, hookimpl
 from bench_text.api import corpora
 
 
 class CaptioningConfig(TaskConfig):
-    """Image captioning, with features of a frozen network."""
+    """Image captioning, from pixels or from features of a frozen network."""
 
     name, target = "captioning", "bench_captioning.captioning:Captioning"
     inspector = "bench_captioning.inspecting:inspect"
@@ -24,21 +26,43 @@ class CaptioningConfig(TaskConfig):
     ]
 
     corpus: Corpus = Scenes.model_construct(name="scenes")  #: name of a corpus, or your own annotations
-    features: Features = ResNet.model_construct()  #: `precomputed` in a file, or computed once by a `resnet`
-    form: Literal["vector", "grid"] = "vector"  #: one feature vector per image, or a grid of vectors
+    features: Features = (
+        Pixels.model_construct()
+    )  #: `pixels`, or features: of a `resnet`, in a `folder`, or `precomputed` in one file
+    form: Form | None = (
+        None  #: one feature vector per image, or a `grid` of vectors; default: `vector`, unless `pixels`
+    )
     min_count: PositiveInt = 5  #: minimum training count of a word; rarer words are `<unk>`
     vocab_size: int | None = Field(None, ge=3)  #: maximum vocabulary size, including `<stop>` and `<unk>`
     longest: PositiveInt | None = 100  #: maximum words of a training caption; longer captions are skipped
     documents: list[Usual] = []  #: splits whose captions metrics may use for document frequencies
 
+    @model_validator(mode="after")
+    def _form_is_of_features(self) -> Self:
+        if not isinstance(self.features, Pixels):
+            vars(self).update(form=self.form or "vector")  # explicit, so that equal tasks have equal keys
+        elif self.form:
+            raise ValueError(
+                f"`form: {self.form}` is a setting of features, but `features` are pixels. Leave it out, or choose "
+                "features such as `features: resnet`"
+            )
+        return self
+
     @property
     def source(self) -> Source:  # type: ignore[override]
-        """Return the kind of source that the form produces."""
-        return Source.VECTOR if self.form == "vector" else Source.GRID
+        """Return the kind of source that features and form produce."""
+        return Source.IMAGE if self.form is None else Source(self.form)
 
     def extras(self) -> Set[str]:
-        """Return the extra that computing features requires, if features are computed."""
-        return {"features"} if self.features.kind == "resnet" else set()
+        """Return the extra for computing features or for opening images; scenes of the right size need none."""
+        features, corpus = self.features, self.corpus
+        if isinstance(features, ResNet):
+            return {"features"}
+        if not isinstance(features, Pixels) or (
+            isinstance(corpus, Scenes) and features.side(corpus) == corpus.pixels
+        ):
+            return set()
+        return {"images"}
 
     @property
     def restriction(self) -> str:

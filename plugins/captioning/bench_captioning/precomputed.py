@@ -1,10 +1,11 @@
-"""Precomputed features, read from a file."""
+"""Precomputed features, read from a file or a folder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import splitext
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from bench_captioning.annotations import MAX_LISTED, CaptionedImage
 from bench_captioning.corpus import CaptionCorpus, feature_files
 from bench_captioning.feature_files import CHUNK, FeatureInfo, open_features
-from bench_captioning.settings import Precomputed
+from bench_captioning.feature_folder import ImageArrays, one_line
+from bench_captioning.settings import FeatureFolder, Precomputed
 from bench_core import DataError, Split
 from bench_text.api import corpora
 
@@ -24,26 +26,32 @@ DIMENSIONS = {"vector": ("[I, D]", 2), "grid": ("[I, S, D]", 3)}
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """The feature file of a corpus, and the rows of its images."""
+    """The features of a corpus, and the rows of its images."""
 
-    path: Path
+    path: Path  # file or folder
     shape: tuple[int, ...]  # shape of one image's features
     read: ReadRows
     wanted: Mapping[Split, Sequence[int]]  # rows of each split's images
     splits: Mapping[Split, Sequence[CaptionedImage]]
 
     @classmethod
-    def of(cls, settings: Precomputed, form: str, corpus: CaptionCorpus, data: Path) -> FeatureTable:
-        """Open a feature file; raise DataError if it does not fit the form or the images."""
+    def of(cls, settings: Precomputed | FeatureFolder, form: str, corpus: CaptionCorpus, data: Path) -> FeatureTable:
+        """Open features; raise DataError if they do not fit the form or the images."""
         path, *named = feature_files(settings, data)
-        shape, read = _table(path, settings.tensor)
+        if isinstance(settings, FeatureFolder):
+            arrays = ImageArrays.of(path)
+            places: dict[str, int] = {name: place for place, name in enumerate(arrays.names)}
+            shape: tuple[int, ...] = arrays.shape
+            read: ReadRows = arrays.read
+        else:
+            shape, read = _table(path, settings.tensor)
+            places = _places(named[0] if named else None, shape[0], corpus, path)
         needed, dimensions = DIMENSIONS[form]
         if len(shape) != dimensions or 0 in shape:
             raise DataError(
                 f"{path} holds features of shape {list(shape)}, but `form: {form}` needs {needed} without zeros. "
                 "Choose the other form, or recompute the features."
             )
-        places = _places(named[0] if named else None, shape[0], corpus, path)
         wanted = {split: _rows_of(split, pictures, places, path) for split, pictures in corpus.splits.items()}
         return cls(path, shape[1:], read, wanted, corpus.splits)
 
@@ -63,25 +71,38 @@ class FeatureTable:
 
 
 def _rows_of(split: Split, pictures: Sequence[CaptionedImage], places: Mapping[str, int], path: Path) -> list[int]:
-    """Return the row of each image; raise DataError naming images without a row."""
-    missing = [picture for picture in pictures if str(picture.id) not in places and picture.name not in places]
+    """Return the row of each image, by id or file name; raise DataError naming images without a row or with two."""
+    rows = [
+        {places[name] for name in (str(picture.id), picture.name, splitext(picture.name)[0]) if name in places}
+        for picture in pictures
+    ]
+    missing = [picture for picture, each in zip(pictures, rows, strict=True) if not each]
     if missing:
         shown = ", ".join(f"{picture.id} ({picture.name})" for picture in missing[:MAX_LISTED])
         raise DataError(
             f"{path} has no features for {len(missing):,} of {len(pictures):,} images of {split}: {shown}"
-            f"{' ...' if len(missing) > MAX_LISTED else ''}. Add them, or correct `ids:`."
+            f"{' ...' if len(missing) > MAX_LISTED else ''}. Add them, or correct their names."
         )
-    return [places.get(str(picture.id), places.get(picture.name, -1)) for picture in pictures]
+    for picture, each in zip(pictures, rows, strict=True):
+        if len(each) > 1:
+            raise DataError(
+                f"{path} has features named {picture.id} and others named {picture.name}, which are one image. Name "
+                "all features by id, or all by file."
+            )
+    return [min(each) for each in rows]
 
 
-def copy_features(settings: Precomputed, form: str, corpus: CaptionCorpus, data: Path, folder: Path) -> FeatureInfo:
-    """Copy the rows of each split's images; raise DataError if the file does not fit the form or the images."""
+def copy_features(
+    settings: Precomputed | FeatureFolder, form: str, corpus: CaptionCorpus, data: Path, folder: Path
+) -> FeatureInfo:
+    """Copy the rows of each split's images; raise DataError if features do not fit the form or the images."""
     source = FeatureTable.of(settings, form, corpus, data)
     for split, wanted in source.wanted.items():
         table = open_features(folder, split, (len(wanted), *source.shape))
         for start, rows in source.rows(split):
             table[start : start + len(rows)] = rows
-    return FeatureInfo(source.shape, f"{source.path.name} ({corpora.digest(source.path)[:8]})")
+    path = source.path
+    return FeatureInfo(source.shape, f"the folder {path.name}" if path.is_dir() else corpora.label(path))
 
 
 def _table(path: Path, name: str | None) -> tuple[tuple[int, ...], ReadRows]:
@@ -93,7 +114,7 @@ def _table(path: Path, name: str | None) -> tuple[tuple[int, ...], ReadRows]:
     try:
         table = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as an array of numbers: {_line(error)}. Save it again.") from None
+        raise DataError(f"{path} cannot be read as an array of numbers: {one_line(error)}. Save it again.") from None
     if table.dtype.kind != "f":
         raise DataError(f"{path} holds {table.dtype}, not floating-point numbers. Save it as float32.")
     return table.shape, lambda rows: np.asarray(table[np.asarray(rows)])
@@ -106,7 +127,7 @@ def _of_safetensors(path: Path, name: str | None) -> tuple[tuple[int, ...], Read
     try:
         file = safe_open(path, "numpy")
     except (OSError, SafetensorError) as error:
-        raise DataError(f"{path} is not a safetensors file: {_line(error)}. Save it again.") from None
+        raise DataError(f"{path} is not a safetensors file: {one_line(error)}. Save it again.") from None
     names = list(file.keys())
     if name is None and len(names) == 1:
         (name,) = names
@@ -152,11 +173,7 @@ def _ids(path: Path) -> list[str]:
         else:
             ids = [line.strip() for line in corpora.read_lines(path)]
     except (ValueError, EOFError, OSError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read: {_line(error)}. Save it as .json, .txt or .npy.") from None
+        raise DataError(f"{path} cannot be read: {one_line(error)}. Save it as .json, .txt or .npy.") from None
     if not isinstance(ids, list) or not all(isinstance(each, int | str) for each in ids):
         raise DataError(f"{path} is not a list of ids. Provide an image number or file name per row.")
     return [str(each) for each in ids]
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

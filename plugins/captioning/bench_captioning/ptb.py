@@ -6,6 +6,7 @@ similar character, and waits forever for a Java process that hangs. So its jar i
 
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import normalize
 
 import pycocoevalcap.tokenizer  # type: ignore[import-untyped]
 from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS, STANFORD_CORENLP_3_4_1_JAR  # type: ignore[import-untyped]
@@ -24,9 +25,10 @@ _cache: dict[str, str] = {"": ""}  # metrics of a cell tokenize the same caption
 def tokenize(captions: Sequence[str], patience: float) -> list[str]:
     """Return captions with spaces between lower-cased tokens; all new captions share one Java process.
 
-    Any white space counts as a space. Raises SuiteError if Java is missing or does not answer for each caption.
+    Captions are normalized to NFC, and any white space counts as a space. Raises SuiteError if Java is missing or
+    does not answer for each caption.
     """
-    plain = [" ".join(caption.split()) for caption in captions]
+    plain = [" ".join(normalize("NFC", caption).split()) for caption in captions]
     if len(_cache) > MAX_CACHED_CAPTIONS:
         _cache.clear()
     new = list(dict.fromkeys(caption for caption in plain if caption not in _cache))

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 from transformers import ResNetConfig, ResNetModel
 from transformers.utils import logging
 
-from bench_captioning.annotations import CaptionedImage
 from bench_captioning.corpus import CaptionCorpus, feature_files
-from bench_captioning.drawing import render
+from bench_captioning.drawing import Pixels
 from bench_captioning.feature_files import CHUNK, FeatureInfo, open_features
+from bench_captioning.images import load_square
 from bench_captioning.settings import ResNet
 from bench_core import DataError, Split, diverged
 from bench_text.api import corpora
@@ -99,33 +98,17 @@ def _chunks(network: Any, size: int, form: str, corpus: CaptionCorpus, split: Sp
     """Yield features [N, D] or [N, S, D] of a split's images, in order."""
     pictures = corpus.splits[split]
     for start in range(0, len(pictures), CHUNK):
-        images = np.stack([_pixels(corpus, split, each, size) for each in pictures[start : start + CHUNK]])
+        images = np.stack(
+            [_pixels(load_square(corpus, split, each, size)) for each in pictures[start : start + CHUNK]]
+        )
         with torch.no_grad():
             features: Tensor = network(torch.from_numpy(images)).last_hidden_state  # [N, D, H, W]
         yield (features.mean((2, 3)) if form == "vector" else features.flatten(2).transpose(1, 2)).numpy()
 
 
-def _pixels(corpus: CaptionCorpus, split: Split, picture: CaptionedImage, size: int) -> NDArray[Any]:
-    """Preprocess an image like the published weights: scale, crop the middle square, normalize [3, size, size]."""
-    if corpus.scenes:
-        image = Image.fromarray(render(corpus.scenes[picture.id], corpus.pixels))
-    else:
-        path = corpus.folders[split] / picture.name
-        try:
-            with Image.open(path) as file:
-                image = file.convert("RGB")
-        except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-            problem = " ".join(str(error).split())
-            raise DataError(
-                f"{path}, the file of image {picture.id}, is broken: {problem}. Download it again."
-            ) from None
-    shorter = min(image.size)
-    width, height = (max(size, round(side * size / shorter)) for side in image.size)
-    if (width, height) != image.size:
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = (width - size) // 2, (height - size) // 2
-    pixels = np.asarray(image.crop((left, top, left + size, top + size)), np.float32) / 255
-    normalized: NDArray[Any] = ((pixels - MEAN) / DEVIATION).transpose(2, 0, 1)
+def _pixels(image: Pixels) -> NDArray[Any]:
+    """Normalize an image [size, size, 3] like the published weights [3, size, size]."""
+    normalized: NDArray[Any] = ((image.astype(np.float32) / 255 - MEAN) / DEVIATION).transpose(2, 0, 1)
     return normalized
 
 

@@ -10,6 +10,8 @@ from bench_core import PathOrName, Settings, kinded
 from bench_text.api import by_name
 
 Usual: TypeAlias = Literal["train", "valid", "test"]
+ImageChannels: TypeAlias = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+IMAGE_CHANNELS = (32, 64, 128)  #: channels of the stages of an `ImageEncoder`
 
 
 class Scenes(Settings):
@@ -85,6 +87,24 @@ class Precomputed(Settings):
     tensor: str | None = None  #: name of the tensor, if a `.safetensors` file has several
 
 
+class Pixels(Settings):
+    """The pixels of images, for models that train an image encoder."""
+
+    kind: Literal["pixels"] = "pixels"
+    size: int | None = Field(None, ge=8, le=512)  #: image width and height; default: 64, or that of generated scenes
+
+    def side(self, corpus: Corpus) -> int:
+        """Return the width and height to scale images to."""
+        return self.size or (corpus.pixels if isinstance(corpus, Scenes) else 64)
+
+
+class FeatureFolder(Settings):
+    """Features from the files of a folder, one array per image: [D] for vectors, [S, D] for grids."""
+
+    kind: Literal["folder"] = "folder"
+    folder: Path  #: .npy files named after images, or .safetensors files with tensors named after images
+
+
 class ResNet(Settings):
     """Features of a frozen ResNet, with weights from a folder or random weights."""
 
@@ -110,5 +130,11 @@ class ResNet(Settings):
         return self.size or (224 if self.path else 64)
 
 
-_Features: TypeAlias = Annotated[Precomputed | ResNet, Field(discriminator="kind")]
-Features: TypeAlias = Annotated[_Features, BeforeValidator(kinded(), json_schema_input_type=str | _Features)]
+def _with_kind(value: Any) -> Any:
+    """Read a bare word as `{kind: WORD}`, and add the kind of `{folder: ...}`."""
+    return kinded("folder" if isinstance(value, dict) and "folder" in value else None)(value)
+
+
+_Features: TypeAlias = Annotated[Pixels | Precomputed | FeatureFolder | ResNet, Field(discriminator="kind")]
+Features: TypeAlias = Annotated[_Features, BeforeValidator(_with_kind, json_schema_input_type=str | _Features)]
+Form: TypeAlias = Literal["vector", "grid"]

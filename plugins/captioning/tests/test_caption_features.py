@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from transformers import GPT2Config, ResNetConfig, ResNetModel
 
 from bench_captioning.plugin import CaptioningConfig
-from bench_core import DataError, Purpose, Size, Source
+from bench_core import DataError, Purpose, Size
 
 IMAGES = 13
 VECTORS = np.arange(IMAGES * 5, dtype=np.float32).reshape(IMAGES, 5)
@@ -228,8 +228,3 @@ def test_settings_that_mean_nothing_are_refused():
     ):
         with pytest.raises(ValidationError, match=message):
             CaptioningConfig.model_validate({"features": features})
-
-
-def test_the_source_is_that_of_the_form():
-    assert CaptioningConfig().source is Source.VECTOR
-    assert CaptioningConfig(form="grid").source is Source.GRID

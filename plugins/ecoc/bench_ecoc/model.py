@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench_captioning.api import image_encoder
 from bench_core import Batch, Loss, Rng, Scores, Scoring, TaskInfo, Training, to_device
 from bench_core.kit import LanguageModel, LanguageModelState
 from bench_ecoc import settings
@@ -27,7 +28,8 @@ class ConditionalLM(LanguageModel):
     """p(y | x) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
     A linear map of the source vector [N, D], or of the mean of a source grid [N, S, D] over S, initializes the hidden
-    units of all layers. Without a source, hidden units start at 0; cells always start at 0.
+    units of all layers; an `ImageEncoder` turns images into vectors. Without a source, hidden units start at 0; cells
+    always start at 0.
 
     In training only, tokens after the prompt may be replaced by model predictions. A window of a stream starts with
     the memory of the previous window, a gold token, and new dropout masks.
@@ -41,10 +43,12 @@ class ConditionalLM(LanguageModel):
         self.rnn = VariationalLayers(config.cell, config.embedding, config.hidden, config.layers, config.dropout)
         self.head = head
         width = config.layers * config.hidden
-        self.source = nn.Linear(info.source_shape[-1], width) if info.source_shape else None
+        encoder, size = image_encoder(config.image_channels, info, pooled=True)
+        self.source = nn.Linear(size, width) if size else None
         self.method: Method | None = method(config.inputs, head, self.embed)
         self.info = info
         _initialize(self, config.initial_scale)
+        self.image_encoder = encoder  # has an initialization of its own
 
     def fit_statistics(self, batches: Callable[[], Iterator[Batch]], rng: Rng) -> None:
         if self.head.needs_statistics:
@@ -69,7 +73,8 @@ class ConditionalLM(LanguageModel):
         if self.source is None:
             return LanguageModelState()
         assert batch.source is not None
-        vectors = batch.source.mean(1) if batch.source.dim() == 3 else batch.source
+        source = self.image_encoder(batch.source) if self.image_encoder else batch.source
+        vectors = source.mean(1) if source.dim() == 3 else source
         hidden = self.source(vectors.to(self.source.weight.dtype)).unflatten(1, (len(self.rnn.layers), -1))
         return LanguageModelState((hidden, torch.zeros_like(hidden)) if self.rnn.cells else (hidden,))
 

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
+from bench_captioning.plugin import IMAGE_CHANNELS, ImageChannels
 from bench_core import DataError, Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_ecoc.settings import (
     CLVMS,
@@ -28,7 +29,7 @@ COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=s
 class RecurrentConfig(ModelConfig):
     """Settings shared by both models: all settings except the output layer."""
 
-    capabilities, sources = {Stepper, Scorer}, {Source.NONE, Source.VECTOR, Source.GRID}
+    capabilities, sources = {Stepper, Scorer}, {Source.NONE, Source.VECTOR, Source.GRID, Source.IMAGE}
 
     embedding: PositiveInt = 400  #: embedding dimension
     hidden: PositiveInt = 400  #: units per layer
@@ -36,6 +37,7 @@ class RecurrentConfig(ModelConfig):
     cell: Cell = "lstm"  #: recurrent cell; `identity` is linear
     dropout: Rates = Dropout.model_construct()  #: rates for `input`, `hidden` and `output`, or one rate for all
     initial_scale: PositiveFloat = 0.1  #: s: weights start from U(-s, s), biases at 0, forget gate biases at 1
+    image_channels: ImageChannels = IMAGE_CHANNELS  #: channels of the encoder of images; each stage halves the sides
     inputs: Inputs = Gold.model_construct()  #: training inputs that replace gold tokens
     sparse: bool | None = None  #: update only embeddings of tokens in the batch; not available with `inputs: soft`
 

@@ -103,12 +103,9 @@ class _StoreComparison:
     @cached_property
     def elsewhere(self) -> set[str]:
         """The keys of artifacts that were not computed by the run itself."""
-        computed = {key: self._stages[key].computed for key in self._artifacts if key in self._stages}
-        return {
-            key
-            for key, origin in computed.items()
-            if origin and origin != computed_digest(self._artifacts[key].manifest)
-        }
+        stages = {key: stage for key, stage in self._stages.items() if key in self._artifacts and stage.computed}
+        digests = {key: computed_digest(self._artifacts[key].manifest) for key in stages}
+        return {key for key, stage in stages.items() if stage.computed != digests[key]}
 
     def contradictions(self) -> Iterator[str]:
         """Yield all differences from the store."""
@@ -192,18 +189,12 @@ class _StoreComparison:
             recorded = self.run.info[what].get(label) or {}
             file = "training.json" if what == "models" else "task_info.json"
             artifacts = [self._artifacts.get(key) for key in dict.fromkeys(keys)]
-            available = [
-                artifact for artifact in artifacts if artifact is not None and file in artifact.manifest["files"]
-            ]
+            available = [artifact for artifact in artifacts if artifact and file in artifact.manifest["files"]]
             if not available or len(available) < len(artifacts) or "status" in recorded:
                 continue
-
             with suppress(StoreError):
-                known = (
-                    available[0].json(file)
-                    if what == "models"
-                    else reported_info([artifact.json(file) for artifact in available])
-                )
+                infos = [artifact.json(file) for artifact in available]
+                known = infos[0] if what == "models" else reported_info(infos)
                 if what == "models" and (is_one_system := self._is_one_system(label)) is not None:
                     known = {**known, "one_system": is_one_system}
                 for word, value in recorded.items():

@@ -44,9 +44,8 @@ def check(runs: Sequence[Run]) -> None:
         settings = _settings(run)
         of_splits = {name: setting for name, setting in settings.items() if name.startswith(SPLIT_DEPENDENT)}
         leaves = dict(leaf for name, setting in of_splits.items() for leaf in _leaves(name, setting))
-        for name, setting in (
-            {name: setting for name, setting in settings.items() if name not in of_splits} | leaves
-        ).items():
+        others = {name: setting for name, setting in settings.items() if name not in of_splits}
+        for name, setting in (others | leaves).items():
             first, theirs = known.setdefault(name, (run, setting))
             here, there = dict(_leaves(name, theirs)), dict(_leaves(name, setting))
             for place in {**here, **there}:
@@ -55,9 +54,8 @@ def check(runs: Sequence[Run]) -> None:
                     differences.setdefault(place, f"  {place}: {value} in {first.folder}, {other} in {run.folder}")
     if differences:
         advice = "Only seeds, skipped cells, names on axes, and hardware may differ."
-        raise SuiteError(
-            "\n".join(["these runs come from different suites:", *_truncate([*differences.values()]), advice])
-        )
+        lines = ["these runs come from different suites:", *_truncate([*differences.values()]), advice]
+        raise SuiteError("\n".join(lines))
 
 
 def _settings(run: Run) -> dict[str, Any]:

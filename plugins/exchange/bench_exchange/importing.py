@@ -122,8 +122,7 @@ def _conflict(manifest: Mapping[str, Any], store: Store, here: str, left_out: Ma
     if store.has(here, manifest["key"]):
         files = differing(store.get(here, manifest["key"]).manifest, manifest)
         return f"the store has other content under this key ({', '.join(files)})" if files else ""
-    inputs = manifest["ingredients"]["inputs"].values()
-    other = next((kind for kind, key in inputs if key in left_out), None)
+    other = next((kind for kind, key in manifest["ingredients"]["inputs"].values() if key in left_out), None)
     return f"its input {other} is left out" if other else ""
 
 

@@ -208,8 +208,8 @@ class _MergedRun:
         """Write the recorded stages behind the cells, and the settings of their parts."""
         if all(self._stages_by_folder.values()):
             write_stages(folder / STAGES, (stage for stage, _ in self._stages.values()))
-            parts = self._parts()
-            (folder / PARTS_FILE).write_text(json.dumps(parts, indent=1, ensure_ascii=False), encoding="utf-8")
+            text = json.dumps(self._parts(), indent=1, ensure_ascii=False)
+            (folder / PARTS_FILE).write_text(text, encoding="utf-8")
             write_unverified(folder, _merge_mappings(read_unverified(run.folder) for run in self.runs))
 
     def _parts(self) -> dict[str, Any]:
@@ -219,13 +219,8 @@ class _MergedRun:
         splits = dict.fromkeys(split for parts in parts_of_runs for split in parts.get("splits", ()))
         sizes = sorted({parts["limits"]["batch_size"] for parts in parts_of_runs})
         suite = hashlib.sha256(as_yaml(self.suite).encode()).hexdigest()
-        return {
-            **_merge_nested(parts_of_runs),
-            "suite": suite,
-            "seeds": sorted(seeds),
-            "splits": [*splits],
-            "batch_sizes": sizes,
-        }
+        united = {"suite": suite, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
+        return {**_merge_nested(parts_of_runs), **united}
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
@@ -240,9 +235,8 @@ def _merge_nested(mappings: Sequence[Any]) -> Any:
     merged = _merge_mappings(mappings)
     for name, value in merged.items():
         if isinstance(value, Mapping):
-            merged[name] = _merge_nested(
-                [mapping[name] for mapping in mappings if isinstance(mapping.get(name), Mapping)]
-            )
+            inner = [mapping[name] for mapping in mappings if isinstance(mapping.get(name), Mapping)]
+            merged[name] = _merge_nested(inner)
     return merged
 
 

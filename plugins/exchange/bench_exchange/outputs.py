@@ -28,17 +28,8 @@ TARGETS = ("target_log_prob", "target_tokens", "target_words", "target_bytes", "
 EXAMPLE_FIELDS = (*TARGETS, "weight", "values", "group")  # fields copied from a prediction
 OUTPUT_FIELDS = ("text", "finished", "log_prob", "tokens", "actions")
 COLUMNS = (
-    *AXES,
-    "stage",
-    "by",
-    "id",
-    "rank",
-    *OUTPUT_FIELDS,
-    "output_values",
-    "prompt",
-    "references",
-    *EXAMPLE_FIELDS,
-)
+    *AXES, "stage", "by", "id", "rank", *OUTPUT_FIELDS, "output_values", "prompt", "references", *EXAMPLE_FIELDS,
+)  # fmt: skip
 LINE_BREAKS = {"\n": "U+000A", "\r": "U+000D"}
 
 
@@ -131,13 +122,8 @@ def as_rows(prediction: Prediction, about: Mapping[str, Any]) -> list[dict[str, 
 
 def _output(hypothesis: Hypothesis, text: str) -> dict[str, Any]:
     actions = "tokens" if hypothesis.actions == hypothesis.tokens else hypothesis.actions
-    output = {
-        "text": text,
-        "finished": hypothesis.finished,
-        "log_prob": _plain(hypothesis.log_prob),
-        "tokens": hypothesis.tokens,
-    }
-    return {**output, "actions": actions}
+    ending = {"finished": hypothesis.finished, "log_prob": _plain(hypothesis.log_prob)}
+    return {"text": text, **ending, "tokens": hypothesis.tokens, "actions": actions}
 
 
 def _plain(value: Any) -> Any:

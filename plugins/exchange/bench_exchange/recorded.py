@@ -72,18 +72,11 @@ class _RecordedRun:
         for cell in self.run.cells:
             name = cell_name(cell.cell)
             yield from (Remark(f"{folder}: {name}: {text}") for text in [*self._cell(cell), *self._results(cell)])
-        texts = [
-            *self._matrix(),
-            *self._unused_stages(),
-            *self._unused_replicates(),
-            *self._info(),
-            *self._unrecorded_inputs(),
-            *self._files(),
-        ]
-        for text in texts:
-            yield Remark(f"{folder}: {text}")
-        for text in unlike_settings(self.run, self.parts):
-            yield Remark(f"{folder / 'suite.yaml'}: {text}")
+        texts = [*self._matrix(), *self._unused_stages(), *self._unused_replicates(), *self._info()]
+        texts += [*self._unrecorded_inputs(), *self._files()]
+        texts = [f"{folder}: {text}" for text in texts]
+        texts += [f"{folder / 'suite.yaml'}: {text}" for text in unlike_settings(self.run, self.parts)]
+        yield from map(Remark, texts)
 
     def _cell(self, cell: CellResult) -> Iterator[str]:
         """Yield stages of a cell that do not match its names."""
@@ -257,8 +250,7 @@ class _RecordedRun:
     def _files(self) -> Iterator[str]:
         """Yield costs and histories that belong to no recorded stage."""
         kinds = {key[:COSTS_KEY_LENGTH]: stage.kind for key, stage in self.stages.items()}
-        rows = from_csv(plain_file(self.run.folder / "costs.csv").decode())
-        for row in rows:
+        for row in from_csv(plain_file(self.run.folder / "costs.csv").decode()):
             if kinds.get(row["key"]) != row["stage"]:
                 yield f"costs.csv: {row['stage']} {row['what']} ({row['key']}) is not a recorded stage"
         for key, path in history_files(self.run.folder).items():

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from heapq import merge
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from math import isclose
 from operator import itemgetter
 from pathlib import Path
@@ -64,9 +64,8 @@ class Repeating:
             request = replace(request, again=folder, rows=self.rows, same_code=self.same_code)
             try:
                 self.workers.submit(request, lambda text, share: None).result()
-                yield from (
-                    Remark(f"{name}: {text}") for text in _differences(stage, stored, Path(folder), self.rows)
-                )
+                texts = _differences(stage, stored, Path(folder), self.rows)
+                yield from (Remark(f"{name}: {text}") for text in texts)
             except (StageFailed, StoreError) as failure:
                 elsewhere = isinstance(failure, StageFailed) and failure.elsewhere
                 yield Remark(f"{name} cannot be repeated: {failure}", wrong=not elsewhere)
@@ -132,13 +131,9 @@ def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -
     both = merge(_with_ids(stored, 0), _with_ids(again, 1), key=itemgetter(0))
     for number, pair in groupby(both, key=itemgetter(0)):
         predictions = {side: prediction for _, side, prediction in pair}
-        differing = (
-            [*_between(predictions.get(0, {}), predictions.get(1, {}), PRECISION)]
-            if rows is None or 1 in predictions
-            else []
-        )
-        if differing:
-            yield f"example {number} differs: {differing[0]}"
+        if rows is None or 1 in predictions:
+            differences = _between(predictions.get(0, {}), predictions.get(1, {}), PRECISION)
+            yield from (f"example {number} differs: {text}" for text in islice(differences, 1))
 
 
 def _with_ids(lines: Iterable[Any], side: int) -> Iterator[tuple[int, int, Any]]:

@@ -57,9 +57,8 @@ def _model(suite: Settings, name: str, task: str, settings: Settings, planned: S
     settings_on_task = merged(settings, at(settings, ("by_task", task)) or {})
     known = {key: value for group in planned.values() if isinstance(group, Mapping) for key, value in group.items()}
     known |= as_mapping(planned.get("model"))
-    yield from _unlike(
-        ("models", name), {key: value for key, value in settings_on_task.items() if key not in NOT_OF_PART}, known
-    )
+    of_part = {key: value for key, value in settings_on_task.items() if key not in NOT_OF_PART}
+    yield from _unlike(("models", name), of_part, known)
     training = merged(suite.get("training") or {}, settings_on_task.get("training") or {})
     recorded = {**as_mapping(planned.get("training")), "initial": planned.get("initial")}
     if "training" not in planned:
@@ -87,12 +86,8 @@ def _whole(suite: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
     yield from _unlike((), {"seeds": seeds, "splits": suite.get("splits") or ["test"]}, parts)
     yield from _unlike(("limits",), suite.get("limits") or {}, as_mapping(parts.get("limits")))
     settings = suite.get("hardware") or {}
-    by_name = (
-        settings
-        if settings and all(isinstance(value, Mapping) for value in settings.values())
-        else {"default": settings}
-    )
-    for name, hardware in by_name.items():
+    are_named = settings and all(isinstance(value, Mapping) for value in settings.values())
+    for name, hardware in (settings if are_named else {"default": settings}).items():
         planned = as_mapping(at(parts, ("hardware", name)))
         requested = {key: value for key, value in hardware.items() if key in HARDWARE and value != "auto" and planned}
         yield from _unlike(("hardware", name), requested, planned)

@@ -54,9 +54,8 @@ def _entries() -> re.Pattern[str]:
     names_of_run = (re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in run_files())))
     history = r"run/history/[\w.-]{1,230}-[0-9a-f]{12}\.jsonl"
     files = ((kind, re.escape(name)) for kind, names in carried().items() for name in (MANIFEST, *names))
-    return re.compile(
-        "|".join([*names_of_run, history, *(f"store/{kind}/[0-9a-f]{{64}}/{name}" for kind, name in files)])
-    )
+    names_of_store = (f"store/{kind}/[0-9a-f]{{64}}/{name}" for kind, name in files)
+    return re.compile("|".join([*names_of_run, history, *names_of_store]))
 
 
 def unpack(path: Path, folder: Path, limit: int) -> tuple[ExportContents, list[Artifact]]:
@@ -106,10 +105,8 @@ def _check_entries(entries: Sequence[ZipInfo], limit: int) -> None:
         raise _too_large(limit)
     if max(sizes, default=0) > MAX_ENTRY_BYTES:
         raise ValueError(f"an entry exceeds {MAX_ENTRY_BYTES:,} bytes")
-    pattern = _entries()
-    unexpected = next(
-        (name for name, count in Counter(names).items() if count > 1 or not pattern.fullmatch(name)), None
-    )
+    pattern, counts = _entries(), Counter(names)
+    unexpected = next((name for name in counts if counts[name] > 1 or not pattern.fullmatch(name)), None)
     if unexpected is not None:
         raise ValueError(f"it contains an unexpected or duplicate entry: {unexpected!r}")
 
@@ -143,9 +140,9 @@ def _content(archive: ZipFile, info: ZipInfo) -> bytes:
 def _artifacts(store: Store, limit: int) -> list[Artifact]:
     """Return the artifacts of a file, inputs first; raise StoreError or ValueError for invalid artifacts."""
     store.root.mkdir(exist_ok=True)
-    order = [*carried()]
+    order, remaining_bytes = [*carried()], limit
     entries = sorted(store.entries(), key=lambda entry: (order.index(entry[0]), entry[1]))
-    artifacts, remaining_bytes = [store.get(*entry) for entry in entries], limit
+    artifacts = [store.get(*entry) for entry in entries]
     for artifact in artifacts:
         artifact.check()
         try:

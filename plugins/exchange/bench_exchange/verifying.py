@@ -104,7 +104,9 @@ class Verifier:
         """Yield a problem if the manifest of a report names no run, or has a wrong digest for an existing run."""
         if named is None:
             yield Remark(f"{folder / FILE}: the report names no run")
-        elif (other := self._folder_of(named.name)) and (named.digest or (other / FILE).exists()):
+            return
+        other = next((run for run in self._folders() if run.name == named.name), None)
+        if other and (named.digest or (other / FILE).exists()):
             yield Remark(f"{folder / FILE}: the digest of its run {other} differs from the run's current digest")
 
     def _folders(self) -> list[Path]:
@@ -118,10 +120,6 @@ class Verifier:
                 if digest in read_manifest(folder).digests:
                     return read_run(folder)
         return None
-
-    def _folder_of(self, name: str) -> Path | None:
-        """Return the folder of a run by its name."""
-        return next((folder for folder in self._folders() if folder.name == name), None)
 
     def _export(self, path: Path) -> Iterator[Remark]:
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as name:

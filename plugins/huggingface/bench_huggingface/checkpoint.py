@@ -47,10 +47,8 @@ def files(folder: Path, family: Family) -> dict[str, Path]:
         raise _missing(folder, ", ".join(missing), "the weights", advice if pickled else "")
     optional = [name for name in OPTIONAL if (folder / name).is_file()]
     if not set(VOCABULARIES) & set(optional):
-        raise _missing(
-            folder, "tokenizer.json", "the tokenizer",
-            " Save the model's tokenizer there with `save_pretrained`.",
-        )  # fmt: skip
+        advice = " Save the model's tokenizer there with `save_pretrained`."
+        raise _missing(folder, "tokenizer.json", "the tokenizer", advice)
     return {name: folder / name for name in (CONFIG, *optional, *names)}
 
 
@@ -85,12 +83,15 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise DataError(
-            f"{path} cannot be read as JSON ({' '.join(str(error).split())}). Download it again."
-        ) from None
+        raise DataError(f"{path} cannot be read as JSON ({one_line(error)}). Download it again.") from None
     if not isinstance(content, dict):
         raise DataError(f"{path} does not contain a mapping of settings. Download it again.")
     return content
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error of a library as one line; the name of its class without a message."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _missing(folder: Path, name: str, what: str, advice: str = "") -> DataError:

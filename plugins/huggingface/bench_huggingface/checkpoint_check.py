@@ -61,9 +61,8 @@ class Checkpoint:
         """Return whether tokens may decode to a stop string; True if unknown due to clean-up by transformers."""
         if not self.tokenizer or self.of_tokenizer.get("clean_up_tokenization_spaces") or stop in self._special:
             return True
-        encodings = (
-            self.tokenizer.encode(f"{context}{stop}", add_special_tokens=False) for context in ("", "a", "a ")
-        )
+        texts = (f"{context}{stop}" for context in ("", "a", "a "))
+        encodings = (self.tokenizer.encode(text, add_special_tokens=False) for text in texts)
         return any(stop in self.tokenizer.decode(encoding.ids) for encoding in encodings)
 
     def unchecked(self) -> Iterator[str]:
@@ -112,10 +111,8 @@ class Checkpoint:
         common = set(self.ends) - control  # ordinary text in data
         for context in ("", " ", "a", "a "):
             encoded = self.tokenizer.encode(context + text, add_special_tokens=False)
-            tokens = {
-                token for token, (_, end) in zip(encoded.ids, encoded.offsets, strict=True) if end > len(context)
-            }
-            common &= tokens
+            pairs = zip(encoded.ids, encoded.offsets, strict=True)
+            common &= {token for token, (_, end) in pairs if end > len(context)}
         return self.tokenizer.id_to_token(min(common)) if common else None
 
     def _advice(self, in_windows: bool) -> str:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from bench_core import DataError
 
-CONFIG, TOKENIZER, WEIGHTS, INDEX = (
-    "config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json",
-)  # fmt: skip
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 def files(folder: Path) -> dict[str, Path]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench_core import DataError
-from bench_huggingface.checkpoint import PATTERNS, Family, files
+from bench_huggingface.checkpoint import PATTERNS, Family, files, one_line
 
 
 def fetch(name: str, revision: str, family: Family, may_download: bool) -> dict[str, Path]:
@@ -22,8 +22,7 @@ def fetch(name: str, revision: str, family: Family, may_download: bool) -> dict[
     except DataError:
         raise
     except Exception as error:  # errors of the network or the hub
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{name} at {revision} cannot be fetched: {why}") from None
+        raise DataError(f"{name} at {revision} cannot be fetched: {one_line(error)}") from None
 
 
 def _snapshot(name: str, revision: str, offline: bool) -> Path:
@@ -32,5 +31,4 @@ def _snapshot(name: str, revision: str, offline: bool) -> Path:
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
-    folder = snapshot_download(name, revision=revision, allow_patterns=[*PATTERNS], local_files_only=offline)
-    return Path(folder)
+    return Path(snapshot_download(name, revision=revision, allow_patterns=[*PATTERNS], local_files_only=offline))

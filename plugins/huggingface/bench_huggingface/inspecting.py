@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench_core import DataError, Inspection
 from bench_core.files import check_weights
-from bench_huggingface.checkpoint import Family, read_json
+from bench_huggingface.checkpoint import Family, one_line, read_json
 from bench_huggingface.checkpoint_check import Checkpoint
 from bench_huggingface.folder import CONFIG, INDEX, TOKENIZER
 from bench_huggingface.plugin import CausalLMConfig, CheckpointConfig
@@ -38,9 +38,8 @@ def inspect_checkpoint(config: CheckpointConfig, inspection: Inspection) -> None
                 checkpoint.check_texts(about, inspection, split)
         splits = [split for split in inspection.splits if split in about.references]
         if TOKENIZER not in files or not splits:
-            inspection.skipped.append(
-                f"which references of {task} the tokens of {files[CONFIG].parent} can represent"
-            )
+            unknown = f"which references of {task} the tokens of {files[CONFIG].parent} can represent"
+            inspection.skipped.append(unknown)
             continue
         for split in splits:
             number, lost = _lost(files[TOKENIZER], islice(about.references[split](), MAX_REFERENCES))
@@ -91,7 +90,7 @@ def _check_tokenizer(path: Path) -> None:
     try:
         Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises no more specific class
-        raise DataError(f"{path} is not a tokenizer: {' '.join(str(error).split())}. Download it again.") from None
+        raise DataError(f"{path} is not a tokenizer: {one_line(error)}. Download it again.") from None
 
 
 @cache

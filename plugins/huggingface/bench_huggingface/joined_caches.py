@@ -83,9 +83,8 @@ def _layer(layers: list[Any], longest: int) -> Any:
     """Concatenate the rows of cache layers."""
     merged = copy(layers[longest])
     if getattr(merged, "keys", None) is not None:
-        merged.keys, merged.values = (
-            _align([getattr(layer, name) for layer in layers]) for name in ("keys", "values")
-        )
+        for name in ("keys", "values"):
+            setattr(merged, name, _align([getattr(layer, name) for layer in layers]))
     if isinstance(merged, LinearAttentionLayer):
         for name in ("conv_states", "recurrent_states"):
             setattr(merged, name, concatenate([getattr(layer, name) for layer in layers]))

@@ -101,8 +101,7 @@ class CausalLM(LanguageModel):
                 raise SuiteError("`bos: false` leaves the input empty for texts without a prefix. Set `bos: true`.")
             read = read[:, 1:]
         elif self.first != self.numbering.stop:
-            begins = torch.where(tokens[:, :1] == STOP, self.first, read[:, :1])
-            read = torch.cat([begins, read[:, 1:]], 1)
+            read = torch.cat([torch.where(tokens[:, :1] == STOP, self.first, read[:, :1]), read[:, 1:]], 1)
         if self.positions and read.shape[1] > self.positions[0]:
             most, name = self.positions
             raise SuiteError(

@@ -25,7 +25,7 @@ from transformers.utils import logging
 
 from bench_core import STOP, BenchError, DataError, SuiteError, diverged
 from bench_huggingface import attention
-from bench_huggingface.checkpoint import KINDS, Family
+from bench_huggingface.checkpoint import KINDS, Family, one_line
 from bench_huggingface.folder import WEIGHTS
 
 T = TypeVar("T")
@@ -41,26 +41,24 @@ def build_config(architecture: Mapping[str, Any], tokens: int) -> PreTrainedConf
     name = settings.pop("model_type")
     types = list(MODEL_FOR_CAUSAL_LM_MAPPING._model_mapping)
     if name not in types:
-        raise SuiteError(f"transformers has no causal language model of type {name!r}.{_near(name, types)}")
+        raise SuiteError(f"transformers has no causal language model of type {name!r}.{near(name, types)}")
     kind = CONFIG_MAPPING[name]
     known = {field.name for field in fields(kind)} - {field.name for field in fields(PreTrainedConfig)}
     if "vocab_size" not in known:
-        raise SuiteError(f"{name!r} is not a text-only model. Use its language model.{_near(f'{name}_text', types)}")
+        raise SuiteError(f"{name!r} is not a text-only model. Use its language model.{near(f'{name}_text', types)}")
     for key in settings:
         if key in ("vocab_size", *SPECIAL):
             raise SuiteError(f"`architecture` sets {key!r}, which is determined by the task. Remove it.")
         if key not in known and key not in kind.attribute_map:
-            raise SuiteError(f"the architecture {name!r} has no setting {key!r}.{_near(key, known)}")
+            raise SuiteError(f"the architecture {name!r} has no setting {key!r}.{near(key, known)}")
     of_task = {"vocab_size": tokens, **{key: token for key, token in SPECIAL.items() if key in known}}
     return refuse_errors(f"the architecture {name!r}", lambda: kind(**settings, **of_task))
 
 
 def load_config(folder: Path, family: Family = "causal") -> PreTrainedConfig:
     """Load the configuration in a folder; raise SuiteError if it is unsupported."""
-    config = refuse_errors(
-        f"the model in {folder}",
-        lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
-    )
+    only = {"local_files_only": True, "trust_remote_code": False}
+    config = refuse_errors(f"the model in {folder}", lambda: AutoConfig.from_pretrained(folder, **only))
     if type(config) not in NETWORKS[family]:
         raise SuiteError(f"the model in {folder} is of type {config.model_type!r}, which is not {KINDS[family]}.")
     if getattr(config, "quantization_config", None) is not None:
@@ -87,9 +85,8 @@ def build(
     if hasattr(config, "rescale_every"):
         config.rescale_every = 0  # otherwise RWKV changes its weights at its first evaluation
     with nullcontext() if initialize else no_init_weights():
-        network: Any = refuse_errors(
-            f"the architecture {config.model_type!r}", lambda: kind._from_config(config, dtype=dtype)
-        )
+        what = f"the architecture {config.model_type!r}"
+        network: Any = refuse_errors(what, lambda: kind._from_config(config, dtype=dtype))
     network.tie_weights()
     network.base_model.warn_if_padding_and_no_attention_mask = lambda *ids: None  # causal attention ignores it
     if family == "causal":
@@ -139,14 +136,13 @@ def load(network: nn.Module, folder: Path) -> None:
                 folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
             )
     except Exception as error:  # a damaged file may raise anything
-        raise DataError(f"the weights in {folder} cannot be loaded: {_line(error)}") from None
+        raise DataError(f"the weights in {folder} cannot be loaded: {one_line(error)}") from None
     missing = sorted(report["missing_keys"])
     if missing:
         names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         raise DataError(f"the files in {folder} lack weights of {kind.__name__}: {names}. Download them again.")
     network.load_state_dict(loaded.state_dict())
-    wrong = diverged(network)
-    if wrong:
+    if wrong := diverged(network):
         place = folder / WEIGHTS if (folder / WEIGHTS).is_file() else folder
         raise DataError(f"{place}: {wrong}. Download it again.")
 
@@ -158,16 +154,13 @@ def refuse_errors(what: str, make: Callable[[], T]) -> T:
     except BenchError:
         raise
     except Exception as error:  # transformers may raise anything
-        raise SuiteError(f"{what} cannot be built: {_line(error)}") from None
+        raise SuiteError(f"{what} cannot be built: {one_line(error)}") from None
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _near(name: str, names: Iterable[str]) -> str:
-    near = get_close_matches(name, names, n=3)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+def near(name: str, names: Iterable[str]) -> str:
+    """Return the end of a message that suggests names similar to an unknown name, or an empty string."""
+    similar = get_close_matches(name, names, n=3)
+    return f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
 
 
 @contextmanager

@@ -141,8 +141,8 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         if self.stride and self.positions and (limits := self.limit(batch)) is not None:
             is_longer = batch.length > limits
             if bool(is_longer.any()):
-                log_probs = self._in_windows(batch, self.stride)
-                return Scores(self._sums(log_probs, batch), {"stride": is_longer.double() * self.stride})
+                sums = self._sums(self._in_windows(batch, self.stride), batch)
+                return Scores(sums, {"stride": is_longer.double() * self.stride})
         self._check_lengths(batch)
         total = torch.zeros(len(batch), dtype=torch.float64, device=batch.ids.device)
         for rows in self._by_length(batch):
@@ -167,19 +167,15 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         all_windows = [*windows(batch, (self.positions or (0, ""))[0], stride, self.numbering.swap)]
         numbers = torch.tensor([window.row for window in all_windows], device=device)
         begins = torch.tensor([window.begin for window in all_windows], device=device)
-        read = _batch(
-            batch.ids.cpu()[numbers.cpu()],
-            [window.read for window in all_windows],
-            [window.scored for window in all_windows],
-        )
+        ids, scored = batch.ids.cpu()[numbers.cpu()], [window.scored for window in all_windows]
+        read = _batch(ids, [window.read for window in all_windows], scored)
         read, log_probs = read.to(device), torch.zeros_like(batch.gold, dtype=torch.float64)
         for rows in self._by_length(read):
             part = _trim(read.select(rows))
             real = part.mask
             places = begins[rows, None] + torch.arange(part.gold.shape[1], device=device)
-            log_probs[numbers[rows, None].expand_as(real)[real], places[real]] = self._target_log_probs(
-                part
-            ).double()[real]
+            computed = self._target_log_probs(part).double()
+            log_probs[numbers[rows, None].expand_as(real)[real], places[real]] = computed[real]
         return log_probs
 
     def _next(self, logits: Tensor, reading: State, tokens: Tensor | None) -> tuple[Tensor, PretrainedState]:
@@ -274,8 +270,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         """Return whether rows have equal scores alone, in a batch, and in incremental steps with reordering."""
         batch = batch.to(next(self.network.parameters()).device)
         rows = torch.split(torch.arange(len(batch), device=batch.ids.device), 1)
-        alone = [self._target_log_probs(_trim(batch.select(row))) for row in rows]
-        wanted = torch.cat(alone)  # [N, T]
+        wanted = torch.cat([self._target_log_probs(_trim(batch.select(row))) for row in rows])  # [N, T]
         error = (self._target_log_probs(batch) - wanted).abs().max()
         return self._is_tolerable(error.item()) and self._is_tolerable(self._step_error(batch, wanted))
 
@@ -311,11 +306,8 @@ def sources_of(batch: Batch) -> tuple[Tensor, Tensor]:
 
 def _batch(ids: Tensor, sources: list[list[int]], golds: list[list[int]]) -> Batch:
     """Return a batch; sources are ids of the model, targets are actions."""
-    lengths, source_lengths = (
-        torch.tensor([len(row) for row in rows], dtype=torch.long) for rows in (golds, sources)
-    )
-    prompt = torch.full((len(ids), 1), STOP)
-    return Batch(ids, prompt, _pad(golds), lengths, _pad(sources), source_lengths)
+    lengths, source_lengths = (torch.tensor([*map(len, rows)], dtype=torch.long) for rows in (golds, sources))
+    return Batch(ids, torch.full((len(ids), 1), STOP), _pad(golds), lengths, _pad(sources), source_lengths)
 
 
 def _pad(rows: list[list[int]]) -> Tensor:

@@ -111,8 +111,7 @@ class PretrainedLM(PretrainedModel):
         """Read all rows at once, right-aligned."""
         places = torch.arange(tokens.shape[1], device=tokens.device) - (tokens.shape[1] - length)[:, None]
         seen, places = (places >= 0).long(), places.clamp(min=0)
-        arguments: dict[str, Any] = {"attention_mask": seen, "position_ids": places}
-        logits, past = self.reader(tokens.gather(1, places), None, **arguments)
+        logits, past = self.reader(tokens.gather(1, places), attention_mask=seen, position_ids=places)
         return logits[:, 0], CausalState(past, length, seen)
 
     def _read_joined(self, tokens: Tensor, length: Tensor) -> tuple[Tensor, CausalState]:

@@ -66,9 +66,8 @@ class PretrainedSeq2Seq(PretrainedModel):
             past_key_values=EncoderDecoderCache(reading.past.reserve(), sources.cache),
             use_cache=True,
         )
-        return output.logits[:, -1], DecoderState(
-            as_state(output.past_key_values.self_attention_cache, tokens), sources
-        )
+        past = as_state(output.past_key_values.self_attention_cache, tokens)
+        return output.logits[:, -1], DecoderState(past, sources)
 
     def logits(self, batch: Batch) -> Tensor:
         source, mask = _sources_and_mask(batch)

@@ -48,9 +48,8 @@ class NetworkReader:
         if cache is not None:
             arguments[self.cache] = cache
         output = self.network(input_ids=tokens, use_cache=True, **self._last(last), **arguments)
-        return _last_logits(output.logits, last), as_state(
-            cache if self.blocks.blocks else output[self.cache], tokens
-        )
+        after = as_state(cache if self.blocks.blocks else output[self.cache], tokens)
+        return _last_logits(output.logits, last), after
 
     def _row_by_row(self, tokens: Tensor, past: RecurrentState | None) -> tuple[Tensor, RecurrentState]:
         rows = torch.split(torch.arange(len(tokens), device=tokens.device), 1)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self, TypeAlias
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -10,9 +10,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from bench_core import State
-from bench_huggingface.kv_cache import cache_of
-
-Pair: TypeAlias = tuple[Tensor, Tensor]  # [N, heads, S, size] keys and values of a layer
+from bench_huggingface.kv_cache import Pair, cache_of
 
 
 @dataclass(frozen=True)

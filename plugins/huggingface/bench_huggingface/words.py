@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedConfig
 
 from bench_core import DataError, Prompt, SuiteError, thinking_in, without_thinking
-from bench_huggingface.checkpoint import GENERATION, read_json
+from bench_huggingface.checkpoint import GENERATION, one_line, read_json
 from bench_huggingface.folder import CONFIG
 from bench_huggingface.joint_text import Joint, Parts, TextReader
+from bench_huggingface.network import near
 from bench_huggingface.plugin import CheckpointConfig
 
 MAX_TAG_CHARS = 40
@@ -143,9 +143,7 @@ class CheckpointTokenizer:
             if name in special:
                 return int(special[name])
         names = [name.strip("_") for name in special]
-        near = " or ".join(map(repr, get_close_matches(code, names, n=3)))
-        hint = f" Did you mean {near}?" if near else ""
-        raise SuiteError(f"the tokenizer in {self.folder} has no token for the language {code!r}.{hint}")
+        raise SuiteError(f"the tokenizer in {self.folder} has no token for the language {code!r}.{near(code, names)}")
 
     def set_source_language(self, code: str) -> None:
         """Set the language of sources; raise SuiteError if the tokenizer does not support languages."""
@@ -166,8 +164,7 @@ class CheckpointTokenizer:
         """Return the special tokens before a prompt, according to the tokenizer and the settings."""
         if getattr(self.config, "chat", False):
             return []
-        text = "".join(part for part, _ in parts)
-        before, _ = self.reader.around(text)
+        before, _ = self.reader.around("".join(part for part, _ in parts))
         tokens = self.reader.tokens(parts).ids
         if not tokens and before and before[-1] in self.ends:  # a tokenizer may add EOS after an empty text
             before = before[:-1]
@@ -185,13 +182,11 @@ class CheckpointTokenizer:
                 "input format in `prompt`."
             )
         system = getattr(self.config, "system", None)
-        messages = [{"role": "system", "content": system}] if system else []
-        messages.append({"role": "user", "content": text})
+        messages = [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": text}]
         try:
             whole = str(self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
         except Exception as error:  # a template may raise anything
-            why = " ".join(str(error).split()) or type(error).__name__
-            raise SuiteError(f"the chat template in {self.folder} rejects the message: {why}") from None
+            raise SuiteError(f"the chat template in {self.folder} rejects the message: {one_line(error)}") from None
         if not self.reader.has_control(data):
             return [(whole, True)]
         content = data if whole.count(data) == 1 else data.strip()
@@ -246,5 +241,4 @@ def _tokenizer(folder: Path) -> Any:
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # transformers may raise anything
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"the tokenizer in {folder} cannot be loaded: {why}") from None
+        raise DataError(f"the tokenizer in {folder} cannot be loaded: {one_line(error)}") from None

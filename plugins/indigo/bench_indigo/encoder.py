@@ -1,9 +1,10 @@
-"""Encoders of a source: tokens, bags of tokens, or features."""
+"""Encoders of a source: tokens, bags of tokens, features, or images."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from bench_captioning.api import image_encoder
 from bench_core import STOP, Batch, Source, SuiteError, TaskInfo
 from bench_indigo.blocks import Embedding, Shape, TransformerLayer, additive_mask, attention_mask, sinusoids
 from bench_indigo.plugin import Positions, TransformerSettings
@@ -14,7 +15,7 @@ class SourceEncoder(nn.Module):
     """Transformer layers over a source [N, S, d]: embeddings of its tokens, or a linear map of its features.
 
     Tokens have positions, as relations or sinusoids; bags and features have no positions. An empty source is read as
-    a single EOS token; a vector is read as a grid with one cell.
+    a single EOS token; a vector is read as a grid with one cell, an image as the grid of an `ImageEncoder`.
     """
 
     def __init__(self, config: TransformerSettings, info: TaskInfo, shared: Embedding | None) -> None:
@@ -22,8 +23,9 @@ class SourceEncoder(nn.Module):
         self.positions = positions(config, info)
         shape = Shape(config.d_model, config.heads, config.feed_forward, config.dropout, self.positions == "relative")
         self.embed: nn.Module
-        if info.source_shape:
-            self.embed = nn.Linear(info.source_shape[-1], config.d_model)
+        self.image_encoder, size = image_encoder(config.image_channels, info)
+        if size:
+            self.embed = nn.Linear(size, config.d_model)
         else:
             self.embed = shared or Embedding(len(info.source_vocabulary), config.d_model)
         self.layers = nn.ModuleList(TransformerLayer(shape, crossing=False) for _ in range(config.layers))
@@ -31,7 +33,7 @@ class SourceEncoder(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[list[Tensor], Tensor]:
         """Return the states after each layer [N, S, d], and the padding mask [N, 1, 1, S]: 0, or -inf at padding."""
-        source, real = _read(batch)
+        source, real = _read(batch, self.image_encoder)
         states = self.embed(source)
         if self.positions == "sinusoidal":
             states = states + sinusoids(0, states.shape[1], states)
@@ -52,17 +54,18 @@ def positions(config: TransformerSettings, info: TaskInfo) -> Positions:
     default: Positions = getattr(config, "positions", "relative")  # as in a plain Transformer's decoder
     encoding = config.source_positions or (default if ordered else "none")
     if encoding != "none" and not ordered:
-        what = "a source of features" if info.source_shape else "a bag"
+        features = "an image" if info.source == Source.IMAGE else "a source of features"
+        what = features if info.source_shape else "a bag"
         raise SuiteError(
             f"`source_positions: {encoding}` needs an ordered source, but {what} has no order. Remove this setting."
         )
     return encoding
 
 
-def _read(batch: Batch) -> tuple[Tensor, Tensor]:
+def _read(batch: Batch, encoder: nn.Module | None) -> tuple[Tensor, Tensor]:
     """Return the source [N, S] or [N, S, D], with S > 0, and which positions are not padding [N, S]."""
     assert batch.source is not None, "the Config declares `sources`"
-    source, length = batch.source, batch.source_length
+    source, length = batch.source if encoder is None else encoder(batch.source), batch.source_length
     if source.is_floating_point():
         source = source if source.dim() == 3 else source[:, None]
     elif not source.shape[1]:

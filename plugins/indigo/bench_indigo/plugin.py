@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from bench_captioning.plugin import IMAGE_CHANNELS, ImageChannels
 from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Prediction, Scorer, Source, Stepper, hookimpl
 from bench_indigo.refiner import Refiner
 
@@ -22,7 +23,7 @@ class TransformerSettings(ModelConfig):
     """Settings shared by all Transformers of this plugin (Vaswani et al., 2017)."""
 
     capabilities = {Stepper, Scorer}
-    sources = {Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID}
+    sources = {Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID, Source.IMAGE}
 
     d_model: PositiveInt = 512  #: d, size of a state
     heads: PositiveInt = 8  #: attention heads; each has d_model / heads dimensions
@@ -32,8 +33,9 @@ class TransformerSettings(ModelConfig):
     tied: bool = True  #: use one matrix for the target embeddings and the output logits
     shared: bool = False  #: use one matrix for source and target embeddings; both must have the same vocabulary
     source_positions: Positions | None = (
-        None  #: position encoding of the encoder; default: as in the decoder, but `none` for bags and features
+        None  #: position encoding of the encoder; default: as in the decoder, but `none` for all but tokens
     )
+    image_channels: ImageChannels = IMAGE_CHANNELS  #: channels of the encoder of images; each stage halves the sides
     cross_attention: Literal["last", "forward"] = "last"  #: attend to the last encoder layer, or layer by layer
     limit_ratio: NonNegativeFloat = 2.0  #: maximum number of target tokens per source token, EOS included
     limit_extra: NonNegativeInt = 10  #: number added to the maximum number of target tokens

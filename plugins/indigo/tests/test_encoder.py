@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench_authors.testing import Case, float64, tiny_batch, tiny_info
-from bench_core import Batch, Rng, Scoring, Source, SuiteError, TaskInfo
+from bench_authors.testing import Case, check_model, float64, tiny_batch, tiny_info
+from bench_core import Batch, Rng, Scoring, Source, SuiteError, TaskInfo, Training
 from bench_indigo.encoder import SourceEncoder
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 
@@ -105,7 +105,9 @@ def test_features_have_no_order():
     torch.testing.assert_close(found, turned.flip(1))
 
 
-@pytest.mark.parametrize(("info", "what"), [(BAG, "a bag"), (tiny_info(Source.GRID), "features")])
+@pytest.mark.parametrize(
+    ("info", "what"), [(BAG, "a bag"), (tiny_info(Source.GRID), "features"), (tiny_info(Source.IMAGE), "an image")]
+)
 def test_positions_of_what_has_none_are_refused(info, what):
     with pytest.raises(SuiteError, match=f"`source_positions: relative`.*{what} has no order"):
         SourceEncoder(IndigoConfig(**SMALL, source_positions="relative"), info, None)
@@ -119,3 +121,36 @@ def test_every_layer_of_an_encoder_can_be_looked_at():
     for layer, state, pair in zip(case.model.stack.layers, states, found.pairs, strict=True):
         assert all(torch.equal(one, other) for one, other in zip(layer.cross.read(state), pair, strict=True))
     assert isinstance(case.batch, Batch)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    "config", [TransformerConfig(**SMALL), IndigoConfig(**SMALL, beam=2)], ids=lambda one: one.name
+)
+def test_a_captioner_of_pixels_keeps_the_contracts(config):
+    check_model(Case.of(config.model_copy(update={"image_channels": (4,)}), source=Source.IMAGE))
+
+
+@pytest.mark.parametrize(
+    "config", [IndigoConfig(**SMALL, beam=3), TransformerConfig(**SMALL)], ids=lambda one: one.name
+)
+def test_scores_depend_on_the_pixels_of_their_own_image_alone(config):
+    case = Case.of(config, source=Source.IMAGE)
+    by = next(iter(config.likelihoods))
+
+    def scores(source):
+        return case.model.score(replace(case.batch, source=source), Scoring(by, Rng(1))).log_probs
+
+    expected, source = scores(case.batch.source), case.batch.source.clone()
+    for changed in (source.flip(1), source.flip(2), source.flip(3)):
+        assert ((scores(changed) - expected).abs() > 1e-7).all()
+    source[2] = source[2].flip(2)
+    others = [0, 1, 3, 4]
+    torch.testing.assert_close(scores(source)[others], expected[others])
+
+
+def test_gradients_reach_the_first_convolution():
+    case = Case.of(TransformerConfig(**SMALL), source=Source.IMAGE)
+    with torch.enable_grad():
+        case.model.loss(case.batch, Training(0, 1, 0, 1, Rng(1))).value.backward()
+    assert (case.model.encoder.image_encoder.stages[0].convolution.weight.grad != 0).any((2, 3)).all()

@@ -40,12 +40,8 @@ from process_watch.whose_code import (
     wrapping,
 )
 
-BODY = (
-    "__code__",
-    "__defaults__",
-    "__kwdefaults__",
-    "__bases__",
-)  # attributes of functions and classes, as named by events
+#: Attributes of functions and classes, as named by events.
+BODY = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")
 ATTACH = 24  # sqlite3.SQLITE_ATTACH
 WRITE_FLAGS = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 

@@ -33,18 +33,9 @@ from process_watch.whose_code import (
 T = TypeVar("T")
 
 Sort: TypeAlias = Literal[
-    "file",
-    "declared",
-    "module",
-    "existence",
-    "status",
-    "listing",
-    "entries",
-    "variable",
-    "library",
-    "unobserved",
+    "file", "declared", "module", "existence", "status", "listing", "entries", "variable", "library", "unobserved",
     "refused",
-]
+]  # fmt: skip
 Mark: TypeAlias = tuple[int, ...] | None  #: the status of a file when it was read; None for other inputs
 
 ALL_VARIABLES = "*"
@@ -256,13 +247,8 @@ def note_path(sort: Sort, path: Any, frame: FrameType) -> None:
         if not place.startswith(HARMLESS):  # system files are reported, not tracked
             escape(frame, place, "refused" if sort_of(frame.f_code.co_filename) == "own" else "unobserved")
         return
-    path_as_given = os.fsdecode(path)
-    note(
-        Input(sort, place),
-        mark,
-        who,
-        path_as_given if not os.path.isabs(path_as_given) and os.getcwd() == _home else "",
-    )
+    given = os.fsdecode(path)
+    note(Input(sort, place), mark, who, given if not os.path.isabs(given) and os.getcwd() == _home else "")
 
 
 def _is_list_of_modules(sort: Sort, frame: FrameType) -> bool:

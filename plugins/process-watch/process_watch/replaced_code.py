@@ -190,8 +190,7 @@ class Watch:
 
     def _enter(self, place: Place, owner: Any) -> None:
         """Record the attributes of a module or a class, of its classes, and the contents of their values."""
-        getter = type if issubclass(type(owner), type) else object
-        attributes = getter.__getattribute__(owner, "__dict__")
+        attributes = (type if issubclass(type(owner), type) else object).__getattribute__(owner, "__dict__")
         known, now = self.namespaces.get(place), attributes.copy()
         before = {id(value) for value in known.values} if known else set()
         ours = self._is_ours(place[0])
@@ -290,14 +289,10 @@ class Watch:
         return owner is before or owner is function_of(before)
 
     def _restore_attributes(self, place: Place, namespace: Namespace, own_modules: set[str]) -> Iterator[str]:
-        before = dict(zip(namespace.names, namespace.values, strict=True))
+        before, ours = dict(zip(namespace.names, namespace.values, strict=True)), self._is_ours(place[0])
         for name in [*before, *(namespace.attributes.keys() - before.keys())]:
             new = namespace.attributes.get(name, MISSING)
-            old = (
-                before[name]
-                if name in before
-                else shadowed_value(namespace.owner, name, new, self._is_ours(place[0]))
-            )
+            old = before[name] if name in before else shadowed_value(namespace.owner, name, new, ours)
             if new is old or old is MISSING or not self._counts(place[0], name, old, own_modules):
                 continue
             if type(new) is type(old) and not issubclass(type(old), CODE) and equal(new, old):
@@ -327,10 +322,9 @@ class Watch:
             if is_same(now := snapshot(content.value), content.before):
                 continue
             names = [*content.names]
+            takes_part = [name for name in names if self._takes_part(name[0], own_modules)]
             helps = all(name[0] in self.helpers for name in names) and is_borrowed(content.value)
-            if helps or any(
-                self._takes_part(name[0], own_modules) and may_change(content, now, name) for name in names
-            ):
+            if helps or any(may_change(content, now, name) for name in takes_part):
                 self.contents[key] = content._replace(before=now)
             else:
                 yield (name := f"the content of {'.'.join(min(names))}")

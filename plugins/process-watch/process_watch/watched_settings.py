@@ -62,8 +62,7 @@ def settings() -> dict[str, ProcessSetting]:
         "the time zone": ProcessSetting(_zone, lambda _: time.tzset()),  # after the environment variable TZ
         "the umask": ProcessSetting(_umask, os.umask),
         "the resource limits": ProcessSetting(
-            lambda: [*map(resource.getrlimit, LIMITS)],
-            lambda before: [*map(resource.setrlimit, LIMITS, before)],
+            lambda: [*map(resource.getrlimit, LIMITS)], lambda before: [*map(resource.setrlimit, LIMITS, before)]
         ),
         "the cache of re": ProcessSetting(_wrong_cache_entries, lambda _: re.purge()),
         "the number of free file descriptors": ProcessSetting(_can_open_files, lambda _: None),
@@ -90,10 +89,8 @@ def imported_settings() -> dict[str, ProcessSetting]:
         }.items():
             settings_by_name[name] = ProcessSetting(partial(_decimal, get), partial(_put_decimal, get))
     if locale := modules.get("locale"):
-        whole = locale.LC_ALL
-        settings_by_name["the locale"] = ProcessSetting(
-            lambda: locale.setlocale(whole), lambda before: locale.setlocale(whole, before)
-        )
+        whole = partial(locale.setlocale, locale.LC_ALL)
+        settings_by_name["the locale"] = ProcessSetting(whole, whole)
     if (numpy := modules.get("numpy")) and hasattr(numpy, "get_printoptions"):
         settings_by_name["numpy's print options"] = ProcessSetting(
             numpy.get_printoptions, lambda before: numpy.set_printoptions(**before)

@@ -17,16 +17,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from process_watch.host import Host
 from process_watch.importing import imports
 from process_watch.input_events import WRITE_FLAGS, begin, of_descriptor, watch_database
-from process_watch.observed_inputs import (
-    Input,
-    handle_event,
-    is_observing,
-    mark_of,
-    note,
-    note_path,
-    reads,
-    wrote,
-)
+from process_watch.observed_inputs import Input, handle_event, is_observing, mark_of, note, note_path, reads, wrote
 from process_watch.whose_code import caller_of, host, reader_of, set_host, sort_of, wrapping
 
 #: Functions of Python that return the status of a file to user code, not only its existence.
@@ -150,10 +141,8 @@ def _record(
     if place in (ALWAYS, ANYWHERE):
         handle_event(handle, frame, *(all_arguments if place == ANYWHERE else ()))
         return
-    path, folder = (
-        arguments[place] if len(arguments) > place >= 0 else next(iter(all_arguments), None),
-        named.get("dir_fd"),
-    )
+    path = arguments[place] if len(arguments) > place >= 0 else next(iter(all_arguments), None)
+    folder = named.get("dir_fd")
     if isinstance(path, str | bytes | os.PathLike) and (place != IN_FOLDERS or folder is not None):
         inside = path if folder is None else os.path.join(of_descriptor(folder), os.fsdecode(path))
         handle_event(handle, frame, inside, *arguments[1:])
@@ -161,11 +150,7 @@ def _record(
 
 def _note_status(frame: FrameType, path: Any, *more: Any) -> None:
     caller: FrameType | None = frame
-    while (
-        caller is not None
-        and sort_of(caller.f_code.co_filename) == "std"
-        and caller.f_code.co_name in STATUS_FUNCTIONS
-    ):
+    while caller and sort_of(caller.f_code.co_filename) == "std" and caller.f_code.co_name in STATUS_FUNCTIONS:
         caller = caller.f_back
     is_status = caller is not None and sort_of(caller.f_code.co_filename) == "own"
     note_path("status" if is_status else "existence", path, frame)
@@ -173,10 +158,7 @@ def _note_status(frame: FrameType, path: Any, *more: Any) -> None:
 
 def _note_open_in_folder(frame: FrameType, path: Any, flags: int, *more: Any) -> None:
     """Record a file opened relative to an open folder, which the audit event does not report."""
-    if not flags & WRITE_FLAGS:
-        note_path("file", path, frame)
-    else:
-        wrote(path)
+    wrote(path) if flags & WRITE_FLAGS else note_path("file", path, frame)
 
 
 def _note_file_read(frame: FrameType, path: Any, *more: Any) -> None:
@@ -249,8 +231,7 @@ WRAPPED: dict[str, list[tuple[str, str, int, Callable[..., None]]]] = {
         for name in ("safetensors", "safetensors.torch", "safetensors.numpy")
     },
     "torch": [
-        ("UntypedStorage", "from_file", 0, _note_file_read),
-        ("", "from_file", 0, _note_file_read),
+        *((owner, "from_file", 0, _note_file_read) for owner in ("UntypedStorage", "")),
         ("jit", "load", ANYWHERE, _note_files_in),
     ],
     "lxml.etree": [

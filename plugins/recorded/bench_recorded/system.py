@@ -22,7 +22,8 @@ class RecordedOutputs(nn.Module, Recorded):
 
     def notes(self) -> Mapping[str, str]:
         config = self.config
-        pieces = {"pieces of outputs": _describe(config.pieces)} if config.pieces else {}
+        joining = "not joined" if config.pieces == "none" else f"{config.pieces}, joined"
+        pieces = {"pieces of outputs": joining} if config.pieces else {}
         return {**pieces, **({"thinking in outputs": config.thinking} if config.thinking != "refuse" else {})}
 
     def generate(self, prompts: Sequence[Prompt], generation: Generation) -> list[list[Hypothesis]]:
@@ -41,10 +42,6 @@ class RecordedOutputs(nn.Module, Recorded):
             for text in self.cached[key].warnings():
                 generation.warn(text)
         return self.cached[key]
-
-
-def _describe(pieces: str) -> str:
-    return "not joined" if pieces == "none" else f"{pieces}, joined"
 
 
 def hypothesis(output: Output) -> Hypothesis:

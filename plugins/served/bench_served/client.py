@@ -222,9 +222,8 @@ def retry_after(header: str) -> float:
         if header.strip()[:1].isdigit():
             return max(0.0, float(header))
         moment = parsedate_to_datetime(header)
-        return max(
-            0.0, ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
-        )
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return 0.0
 

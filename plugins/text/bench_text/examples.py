@@ -16,15 +16,15 @@ from bench_text.ragged import Numbers, Ragged
 
 ALL = frozenset(Purpose)
 TEXTS = (Source.TOKENS, Source.BAG)
-DIMENSIONS = {Source.VECTOR: 1, Source.GRID: 2}
-SHAPES = {Source.VECTOR: "(D,)", Source.GRID: "(S, D)"}
+DIMENSIONS = {Source.VECTOR: 1, Source.GRID: 2, Source.IMAGE: 3}
+SHAPES = {Source.VECTOR: "(D,)", Source.GRID: "(S, D)", Source.IMAGE: "(3, H, W)"}
 FORMS = "(source, target), (source, target, references) or (source, target, references, weight)"
 
 
 class Example(NamedTuple):
     """A target to generate from a source: `Example("ein Satz", "a sentence", weight=2.0)`."""
 
-    source: Any  #: a text; numbers [D] of a VECTOR or [S, D] of a GRID; None without a source
+    source: Any  #: a text; numbers [D] of a VECTOR, [S, D] of a GRID or [3, H, W] of an IMAGE; None without a source
     target: str  #: the text to train on and to score
     references: Sequence[str] = ()  #: texts to compare outputs with; default: the target
     weight: float = 1.0  #: weight in losses and scores
@@ -88,7 +88,7 @@ def _check(example: Example, kind: Source) -> None:
 
 
 def numbers(sources: Sequence[Any], kind: Source) -> Numbers:
-    """Stack vectors or grids as float32 [R, D] or [R, S, D]; raise PluginError if their shapes differ."""
+    """Stack vectors, grids or images as float32 [R, *]; raise PluginError if their shapes differ."""
     try:
         values = np.array(sources, np.float32)
     except (ValueError, TypeError) as error:
@@ -96,7 +96,7 @@ def numbers(sources: Sequence[Any], kind: Source) -> Numbers:
     if not np.isfinite(values).all():
         raise PluginError("sources contain NaN or infinity.")
     if values.ndim != DIMENSIONS[kind] + 1:
-        raise PluginError(f"sources have shape {values.shape[1:]}; a {kind.name} has shape {SHAPES[kind]}.")
+        raise PluginError(f"sources have shape {values.shape[1:]}; {kind.name} needs the shape {SHAPES[kind]}.")
     return values
 
 
@@ -114,7 +114,7 @@ class EncodedExamples:
     encoder: Encoder  # encodes targets
     target: Ragged  # [R]
     source_encoder: Encoder | None = None  # encodes sources that are texts
-    source: Ragged | Numbers | None = None  # tokens [R], or numbers, float32 [R, D] or [R, S, D]
+    source: Ragged | Numbers | None = None  # tokens [R], or numbers, float32 [R, *]
     extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, the integers of `Batch.extras`
     prompt: Ragged | None = None  # [R] tokens before the target; None without prompts
 

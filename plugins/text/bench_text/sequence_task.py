@@ -54,9 +54,9 @@ class SequenceTask(TokenizedTask):
     def examples(self, split: Split, data: Path) -> Iterable[tuple[Any, ...]]:
         """Yield (source, target), (source, target, references) or (source, target, references, weight) of a split.
 
-        A source is a text, the numbers of a VECTOR or GRID, or None without a source. `Example` is a tuple with
-        further fields. `data` is the data directory; the Config's `reads` must return the digests of all files that
-        are read from it and are not settings.
+        A source is a text, the numbers of a VECTOR, GRID or IMAGE, or None without a source. `Example` is a tuple
+        with further fields. `data` is the data directory; the Config's `reads` must return the digests of all files
+        that are read from it and are not settings.
         """
 
     @property

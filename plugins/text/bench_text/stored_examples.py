@@ -25,7 +25,7 @@ class StoredExamples:
 
     ids: Numbers  # int64 [R]
     target: Ragged  # [R] prefix and continuation, including EOS
-    source: Ragged | Numbers | None = None  # tokens [R], or numbers [R, D] or [R, S, D]
+    source: Ragged | Numbers | None = None  # tokens [R], or numbers [R, *]
     purposes: Numbers | None = None  # bool [R, 3]: whether each example serves each Purpose; default: all
     weight: Numbers | None = None  # float64 [R]; default: 1
     extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, the integers of `Batch.extras` plus 1

@@ -159,7 +159,7 @@ def test_new_prefixes_have_the_openings_of_examples_and_shorter_ones_are_padded(
     assert pad not in longer
 
 
-@pytest.mark.parametrize("kind", [Source.VECTOR, Source.GRID])
+@pytest.mark.parametrize("kind", [Source.VECTOR, Source.GRID, Source.IMAGE])
 def test_a_task_whose_prompts_are_numbers_is_refused_by_name(kind, tmp_path):
     task = prepared(CountingConfig(kind=kind), tmp_path / "task")
     with pytest.raises(SuiteError, match=r"prompts of counting\S* are numbers, not texts"):

@@ -299,8 +299,9 @@ def test_an_example_that_is_wrong_is_named(kind, example, message, monkeypatch, 
     [
         ("vector", [[1, 2], [1]], "sources are not numbers of the same shape"),
         ("vector", ["a", "b"], "sources are not numbers"),
-        ("vector", [[[1]], [[2]]], r"sources have shape \(1, 1\); a VECTOR has shape \(D,\)"),
-        ("grid", [[1], [2]], r"sources have shape \(1,\); a GRID has shape \(S, D\)"),
+        ("vector", [[[1]], [[2]]], r"sources have shape \(1, 1\); VECTOR needs the shape \(D,\)"),
+        ("grid", [[1], [2]], r"sources have shape \(1,\); GRID needs the shape \(S, D\)"),
+        ("image", [[[1]], [[2]]], r"sources have shape \(1, 1\); IMAGE needs the shape \(3, H, W\)"),
         ("vector", [[1.0], [np.inf]], "sources contain NaN or infinity"),
     ],
 )

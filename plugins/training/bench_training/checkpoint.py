@@ -128,8 +128,7 @@ class Checkpoints:
 def to_bytes(value: Storable) -> bytes:
     """Serialize storable data; `from_bytes` is the inverse."""
     tensors: dict[str, Tensor] = {}
-    rest = json.dumps(_flat(value, tensors))
-    return save(tensors, {"rest": rest})
+    return save(tensors, metadata={"rest": json.dumps(_flat(value, tensors))})
 
 
 def from_bytes(content: bytes, device: torch.device) -> Storable:

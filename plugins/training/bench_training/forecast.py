@@ -22,9 +22,7 @@ NOT_KNOWN = "not known"
 EPOCH = 1000  #: assumed updates per epoch if the data are unknown
 ASSUMED_BATCH_SIZE = 256  #: assumed batch size for `batch_size: auto`
 #: Training settings that affect the number of updates or their values, but not the duration of an update.
-LENGTH = frozenset({
-    "lr", "warmup", "schedule", "epochs", "updates", "evaluate_every", "patience",
-})  # fmt: skip
+LENGTH = frozenset({"lr", "warmup", "schedule", "epochs", "updates", "evaluate_every", "patience"})
 
 
 def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSpeed:
@@ -77,11 +75,8 @@ def rough_size(settings: Mapping[str, Any]) -> float:
     updates = sum(phase.updates for phase in training_length(training, EPOCH))
     sizes = [value for value in settings.get("model", {}).values() if type(value) is int]
     batch = training.get("batch_size", 1)
-    return (
-        updates
-        * float(ASSUMED_BATCH_SIZE if batch == "auto" else batch)
-        * (1.0 + sum(value * value for value in sizes))
-    )
+    rows = float(ASSUMED_BATCH_SIZE if batch == "auto" else batch)
+    return updates * rows * (1.0 + sum(value * value for value in sizes))
 
 
 def without_length(settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -96,8 +96,7 @@ class DivergenceMonitor:
         """Return the failure of each copy, or of the single model; None if there is no failure."""
         if self.first is None:
             return [None]
-        rows = self.first.reshape(-1, 4).tolist()
-        return [_message(*row) if row[0] else None for row in rows]
+        return [_message(*row) if row[0] else None for row in self.first.reshape(-1, 4).tolist()]
 
 
 def _is_sound(loss: Loss, norm: Tensor) -> bool:

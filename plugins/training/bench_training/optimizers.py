@@ -97,11 +97,8 @@ def _dense_optimizer(
     chosen: Optimizer, groups: list[dict[str, Any]], lr: float, device: torch.device
 ) -> torch.optim.Optimizer:
     cls = class_of("optimizer", chosen.name)
-    fused = _accepts(cls, "fused") and device.type in ("cpu", "cuda")
-    settings = {
-        **({"fused": True} if fused and not {"foreach", "fused"} & {*chosen.more} else {}),
-        **tuples(chosen.more),
-    }
+    fused = _accepts(cls, "fused") and device.type in ("cpu", "cuda") and not {"foreach", "fused"} & {*chosen.more}
+    settings = {**({"fused": True} if fused else {}), **tuples(chosen.more)}
     try:
         built: torch.optim.Optimizer = cls(groups, lr=lr, **settings)
     except (TypeError, ValueError, RuntimeError, AssertionError) as error:

@@ -82,12 +82,8 @@ class Resumable(ABC):
     def _save_if_due(self) -> None:
         """Write a checkpoint if one is due; raise Stopped at the time limit."""
         checkpoints, group = self.checkpoints, self.group
-        due, over = (
-            (checkpoints.due() or checkpoints.over(), checkpoints.over())
-            if checkpoints is not None
-            else (False, False)
-        )
-        due, over = group.decide([due, over])
+        over = checkpoints is not None and checkpoints.over()
+        due, over = group.decide([over or (checkpoints is not None and checkpoints.due()), over])
         if not due:
             return
         self._check()

@@ -98,11 +98,8 @@ class LearningRates:
             for group in optimizer.param_groups:
                 group.update(group["given"], lr=group["peak_lr"])
                 group.pop("initial_lr", None)  # set by the previous schedule
-        self.torch_schedules, self.number, self.steps = (
-            [_torch_schedule(schedule, each) for each in self.optimizers],
-            number,
-            0,
-        )
+        self.torch_schedules = [_torch_schedule(schedule, each) for each in self.optimizers]
+        self.number, self.steps = number, 0
 
 
 def _torch_schedule(schedule: Schedule, optimizer: torch.optim.Optimizer) -> Any:

@@ -68,9 +68,8 @@ def vmapped(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
             continue
         (folder / str(seed)).mkdir()
         try:
-            counts = store_model(
-                stack.at(number), copy.history, {"updates": trainer.progress.step}, folder / str(seed)
-            )
+            updates = {"updates": trainer.progress.step}
+            counts = store_model(stack.at(number), copy.history, updates, folder / str(seed))
         except TrainingError as error:
             failures[str(seed)] = str(error)
     (folder / "failures.json").write_text(json.dumps(failures, ensure_ascii=False), encoding="utf-8")
@@ -86,8 +85,7 @@ def _extract_seed(context: StageContext, stage: Stage, folder: Path) -> dict[str
     for name in (WEIGHTS, HISTORY, "training.json"):
         copyfile(joint.file(f"{seed}/{name}"), folder / name)
     cost = joint.manifest["cost"]
-    shares = {name: round(cost[name] / len(seeds), 4) for name in ("seconds", "cpu_seconds")}
-    return {**cost, **shares}
+    return {**cost, **{name: round(cost[name] / len(seeds), 4) for name in ("seconds", "cpu_seconds")}}
 
 
 def training_config(settings: Mapping[str, Any]) -> TrainingConfig:
@@ -141,11 +139,8 @@ class TrainingSetup:
 
     def _build_selection(self, role: str, select: Mapping[str, Any], rng: Rng) -> Selection:
         """Build a metric from its settings."""
-        (task, info), device, split = (
-            self.evaluation_tasks.get(role, (self.task, self.info)),
-            self.device,
-            select["split"],
-        )
+        task, info = self.evaluation_tasks.get(role, (self.task, self.info))
+        device, split = self.device, select["split"]
         if isinstance(select["metric"], str):
             size, smoothing = self.size, self.config.label_smoothing
             label = f"{split} {select['metric']}"

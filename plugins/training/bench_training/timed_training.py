@@ -90,9 +90,8 @@ class TimedTraining:
             largest = batch if largest is None or sizes[-1] > elements(largest) else largest
         if largest is None:
             raise TrainingError("the training split has no batches. Is it empty?")
-        return Epoch(
-            len(sizes), sum(sizes), largest if self.copies == 1 else largest.change(lambda tensor: tensor[0])
-        )
+        largest = largest if self.copies == 1 else largest.change(lambda tensor: tensor[0])
+        return Epoch(len(sizes), sum(sizes), largest)
 
     def batches(self) -> Iterator[Batch]:
         """Yield the batches of the first epoch in order."""

@@ -128,10 +128,9 @@ class Trainer(Resumable):
 
     def _use(self, phase: Phase, updates: int) -> None:
         """Set up the optimizer, peak rates and schedule of a phase."""
-        choice = phase.optimizer
-        self.optimizers = (
-            optimizers(self.model, self.config, self.device, choice) if choice else self.common_optimizers
-        )
+        choice, self.optimizers = phase.optimizer, self.common_optimizers
+        if choice:
+            self.optimizers = optimizers(self.model, self.config, self.device, choice)
         for optimizer in self.optimizers:
             set_peak(optimizer, phase.lr or self.config.lr)
         self.rates = self.common_rates
@@ -176,8 +175,7 @@ class Trainer(Resumable):
         return read_ahead(remaining, pin, self.task_lock) if self.device.type == "cuda" else remaining
 
     def _epoch(self, number: int) -> Iterator[Batch]:
-        rng = self.rng.fork("order").fork(number)
-        return self.task.batches("train", Purpose.TRAIN, self.size, rng)
+        return self.task.batches("train", Purpose.TRAIN, self.size, self.rng.fork("order").fork(number))
 
     def _update(self, batch: Batch, phase: Phase, settings: Mapping[str, Any]) -> None:
         """Perform one update."""
@@ -186,8 +184,7 @@ class Trainer(Resumable):
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         share = share_of(batch, self.group.rank, self.group.number)
-        memory = self.memory if batch.continues else []
-        result = self._gradient(share, self._training(settings), memory)
+        result = self._gradient(share, self._training(settings), self.memory if batch.continues else [])
         self.memory = result.memory
         self.arithmetic.unscale(self.optimizers)
         norm = self._clip()

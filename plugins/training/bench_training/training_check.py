@@ -101,10 +101,8 @@ def _built_in_schedule(schedule: Schedule, keys: Way, report: Report) -> None:
             most = "" if schedule.name == "constant" else " and below 1"
             report((*keys, name), f"{name!r} must be a number of at least 0{most} (found {value!r}).")
     if schedule.every == "epoch":
-        report(
-            (*keys, "every"),
-            f"`every` applies only to torch schedules; {schedule.name!r} has no `every`. Remove it.",
-        )
+        text = f"`every` applies only to torch schedules; {schedule.name!r} has no `every`. Remove it."
+        report((*keys, "every"), text)
 
 
 def _settings(kind: Kind, name: str, given: Mapping[str, Any], keys: Way, report: Report, whole: bool = True) -> None:
@@ -181,8 +179,7 @@ def _is_number(value: Any) -> bool:
 
 def _smoothing(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
     if config.trains and config.label_smoothing and not model.smooths_labels():
-        text = f"{model.name} does not support label smoothing. Set `label_smoothing: 0`."
-        report(("label_smoothing",), text)
+        report(("label_smoothing",), f"{model.name} does not support label smoothing. Set `label_smoothing: 0`.")
 
 
 def _phases(config: TrainingConfig, model: ModelConfig, report: Report) -> None:

@@ -111,12 +111,14 @@ class AnySource(EncoderDecoder):
     def __init__(self, config, info):
         super().__init__()
         shape, words = info.source_shape, len(info.source_vocabulary)
-        self.source = nn.Linear(shape[-1], config.size) if shape else nn.Embedding(words, config.size)
+        channels = shape[0] if len(shape) == 3 else shape[-1] if shape else 0
+        self.source = nn.Linear(channels, config.size) if shape else nn.Embedding(words, config.size)
         self.embed = nn.Embedding(len(info.vocabulary), config.size)
         self.layers = BatchFirstRNN(nn.GRU(config.size, config.size, batch_first=True))
         self.head = nn.Linear(config.size, len(info.vocabulary))
 
     def encode(self, source, mask):
+        source = source.mean((2, 3)) if source.dim() == 4 else source
         states = self.source(source).view(*mask.shape, -1).masked_fill(~mask[:, :, None], 0)
         return (states.sum(1) / mask.sum(1)[:, None])[:, None]
 

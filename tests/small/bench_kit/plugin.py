@@ -41,7 +41,7 @@ class AttentiveConfig(EncoderDecoderConfig):
 class AnySourceConfig(EncoderDecoderConfig):
     """Begins with the mean of its source."""
 
-    sources = {Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID}
+    sources = {*Source} - {Source.NONE}
     size: int = 6
 
 

@@ -30,6 +30,7 @@ class Counting(SequenceTask):
                 Source.BAG: counted(number * 7),
                 Source.VECTOR: [number / 2, -number],
                 Source.GRID: [[number, 1], [0, 1], [2, number]],
+                Source.IMAGE: [[[number / 16, 0.5]]] * 3,
             }
             target = counted(number**2)
             yield sources.get(self.config.kind), target, [target.upper(), str(number**2)], 1 + (number % 3 == 0)

@@ -16,15 +16,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 PARTS = ("model", "decoder", "task", "metric", "processor")
 NEEDS = {"task": ["bench-text"], "processor": ["bench-decoders"]}
 RESERVED_NAMES = (
-    "ExampleMetric",
-    "False",
-    "LanguageModel",
-    "None",
-    "Processor",
-    "SequenceTask",
-    "StepDecoder",
-    "True",
-)
+    "ExampleMetric", "False", "LanguageModel", "None", "Processor", "SequenceTask", "StepDecoder", "True",
+)  # fmt: skip
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 MAX_NAME_CHARACTERS = 30  # keeps generated lines short
 

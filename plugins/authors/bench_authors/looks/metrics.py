@@ -43,10 +43,8 @@ class MetricLook:
 
         A bootstrap sample must have the same score as its examples. Metrics that need more predictions are skipped.
         """
-        number = len(predictions)
-        places = (
-            {crc32(f"{salt} {turn}".encode()) % number for turn in range(4 * MAX_PREDICTIONS)} if number else set()
-        )
+        number, turns = len(predictions), range(4 * MAX_PREDICTIONS if predictions else 0)
+        places = {crc32(f"{salt} {turn}".encode()) % number for turn in turns}
         some = [predictions[place] for place in sorted([*places][:MAX_PREDICTIONS])]
         config = repr(self.build().config)
         if not some or config in _costly:
@@ -175,10 +173,8 @@ class MetricLook:
         ]
         metric, _, (other, *_) = self._score_again(completed)
         if not _same([score], [other]):
-            text = (
-                f"scores predictions {score:.6g} although their `log_prob` is unknown (None); the score must be NaN."
-            )
-            self.laws.broken(UNKNOWN, f"{named(metric, 'measure')} {text}")
+            text = f"scores predictions {score:.6g} although their `log_prob` is unknown (None)"
+            self.laws.broken(UNKNOWN, f"{named(metric, 'measure')} {text}; the score must be NaN.")
 
 
 def _same(scores: Sequence[float], others: Sequence[float], tolerance: float = TOLERANCE) -> bool:

@@ -140,11 +140,8 @@ class SecondLook:
         """Compare scores with the summed log-probabilities of the steps along the targets."""
         lengths, inside = some.length.tolist(), some.gold.tolist()
         max_length, fits = max(MAX_STEPS, min(lengths)), self._fits(some, lengths)
-        rows = [
-            row
-            for row, end in enumerate(lengths)
-            if end <= max_length and fits[row] and STOP not in inside[row][: end - 1]
-        ]
+        short = [row for row, end in enumerate(lengths) if end <= max_length and fits[row]]
+        rows = [row for row in short if STOP not in inside[row][: lengths[row] - 1]]
         if not rows:  # all windows of a stream contain EOS inside, or all are too long
             return
         some, model = some.select(torch.tensor(rows)).to(self.device, copy=True), self.model
@@ -273,10 +270,8 @@ class SecondLook:
 
     @cached_property
     def _tolerance(self) -> float:
-        return max(
-            (HALF_TOLERANCE.get(str(weights.dtype), TOLERANCE) for weights in self.model.parameters()),
-            default=TOLERANCE,
-        )
+        tolerances = (HALF_TOLERANCE.get(str(weights.dtype), TOLERANCE) for weights in self.model.parameters())
+        return max(tolerances, default=TOLERANCE)
 
     def _close(self, first: float, second: float) -> bool:
         return is_close(first, second, self._tolerance)
@@ -305,10 +300,8 @@ class _Repeated:
     def differs(self, row: int, tolerance: float) -> bool:
         """Return whether the outputs of a row differ."""
         first = self.before[row]
-        return not (
-            _outputs_equal(first, self.again[row], tolerance)
-            and _outputs_equal(first, self.alone.get(row, first), tolerance)
-        )
+        others = (self.again[row], self.alone.get(row, first))
+        return not all(_outputs_equal(first, other, tolerance) for other in others)
 
     def describe(self, row: int, tolerance: float) -> tuple[Fault, Fault, Fault]:
         """Describe a row's outputs in its batch, its differing outputs, and where the latter occurred."""

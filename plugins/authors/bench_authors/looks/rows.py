@@ -42,9 +42,8 @@ class Chosen:
 
 def apart(batch: Batch, outputs: Outputs = ()) -> list[int]:
     """Return the rows to check alone: the shortest by source (or else output), and the longest by output."""
-    lengths = [
-        len(hypotheses[0].tokens) + (not hypotheses[0].finished) for hypotheses in outputs
-    ] or batch.length.tolist()
+    firsts = [hypotheses[0] for hypotheses in outputs]
+    lengths = [len(first.tokens) + (not first.finished) for first in firsts] or batch.length.tolist()
     sizes = lengths if batch.source_length is None else batch.source_length.tolist()
     rows = range(len(batch))
     return [*dict.fromkeys([min(rows, key=sizes.__getitem__), max(rows, key=lengths.__getitem__)])]
@@ -101,6 +100,6 @@ def float64() -> Iterator[None]:
 
 def is_close(first: float, second: float, tolerance: float) -> bool:
     """Return whether two log-probabilities or scores are equal up to rounding."""
-    if math.isnan(first) or math.isnan(second) or math.isinf(first) or math.isinf(second):
+    if not (math.isfinite(first) and math.isfinite(second)):
         return first == second or (math.isnan(first) and math.isnan(second))
     return abs(first - second) <= tolerance * max(1.0, abs(first), abs(second))

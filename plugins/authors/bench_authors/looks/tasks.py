@@ -116,11 +116,10 @@ class TaskLook:
         """Raise PluginError if no target is a reference of its own example, but most are references of others."""
         batch = next(iter(self.task.batches(split, Purpose.DECODE, Size(REFERENCES))))
         known, matches, errors = self.task.references(split), 0, 0
+        rows = zip(batch.ids.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True)
         targets = {
             example: self.task.text([token for token in gold[:length] if token != STOP])
-            for example, gold, length in zip(
-                batch.ids.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True
-            )
+            for example, gold, length in rows
         }
         every = {text for example in targets for text in known.get(example, ())}
         for example, target in targets.items():

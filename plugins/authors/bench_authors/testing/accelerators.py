@@ -113,9 +113,8 @@ def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
     with accelerator() as device:
         for each in (moved(case, device), case):
             copies = (each.model, deepcopy(each.model))
-            values.append(
-                Stack(copies).losses(stacked([each.batch, each.batch]), training, keys).value.detach().cpu()
-            )
+            losses = Stack(copies).losses(stacked([each.batch, each.batch]), training, keys)
+            values.append(losses.value.detach().cpu())
     assert_close(values[0], values[1], "losses of copies in a stack on an accelerator")
 
 
@@ -145,10 +144,8 @@ def _loss_and_gradients(case: Case, training: bool) -> dict[str, Tensor]:
     with torch.enable_grad(), _cudnn(training):
         loss = replace(case, model=model).loss()
         _backward(loss)
-    parameter_gradients = {
-        name: weights.grad for name, weights in model.named_parameters() if weights.grad is not None
-    }
-    gradients = {f"gradient of {name}": gradient.to_dense() for name, gradient in parameter_gradients.items()}
+    known = ((name, weights.grad) for name, weights in model.named_parameters() if weights.grad is not None)
+    gradients = {f"gradient of {name}": gradient.to_dense() for name, gradient in known}
     return {"loss": loss.value.detach(), "weight": loss.weight.double(), **gradients}
 
 

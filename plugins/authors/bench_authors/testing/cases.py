@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from bench_authors.looks.rows import float64
+from bench_authors.looks.rows import float64, pad
 from bench_authors.looks.rows import one_row as one_row
 from bench_authors.looks.rows import replay as replay
 from bench_authors.testing.contracts import seed_torch
@@ -44,6 +45,7 @@ from bench_core.suites.check import misfit
 
 TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of different lengths, so that rows end one by one
 WORDS = ("<stop>", "a", "b", "c", "d")
+SHAPES = {Source.VECTOR: (3,), Source.GRID: (2, 3), Source.IMAGE: (3, 3, 4)}
 PROMPTS = tuple(Prompt(40 + place, text) for place, text in enumerate(("a cat", "no", "two dogs ran", "it", "we")))
 TEXTS = ("a b", "c", "", "bb a", "ca")  # targets of the prompts
 RNG = Rng(7)
@@ -200,9 +202,8 @@ class TextCase:
 def tiny_info(source: Source = Source.NONE) -> TaskInfo:
     """Return task info with five target tokens, their counts, and seven source tokens or the shape of the source."""
     names = [*WORDS, "e", "f"] if source in (Source.TOKENS, Source.BAG) else []
-    shapes = {Source.VECTOR: (3,), Source.GRID: (2, 3)}
     words = {"words": ["a", "abc", "cbb"]}
-    return TaskInfo(list(WORDS), [5, 4, 3, 2, 1], names, shapes.get(source, ()), words, source)
+    return TaskInfo(list(WORDS), [5, 4, 3, 2, 1], names, SHAPES.get(source, ()), words, source)
 
 
 def tiny_batch(
@@ -217,24 +218,21 @@ def tiny_batch(
     """
     prefix = int(source is Source.NONE) if prefix is None else prefix
     ids = torch.arange(first, first + len(targets))
-    length = torch.tensor([len(target) + 1 for target in targets])
+    gold, length = pad(targets)
     prompt = torch.tensor(
         [[STOP, *(1 + (row + place) % 4 for place in range(prefix))] for row in range(len(targets))]
     )
-    batch = Batch(ids, prompt, _pad(targets, int(length.max())), length)
+    batch = Batch(ids, prompt, gold, length)
     if source is Source.NONE:
         return batch
-    if source in (Source.VECTOR, Source.GRID):
+    if source in SHAPES:
         with float64():
-            values = Rng(5).normal(ids, 0, 3 if source is Source.VECTOR else 6)
-        return replace(batch, source=values if source is Source.VECTOR else values.view(-1, 2, 3))
+            values = Rng(5).normal(ids, 0, prod(SHAPES[source]))
+        values = values.sigmoid() if source is Source.IMAGE else values
+        return replace(batch, source=values.view(-1, *SHAPES[source]))
     sources = [[1 + (3 * row + place) % 6 for place in range(1 + row % 4)] for row in ids.tolist()]
-    lengths = torch.tensor([len(source) for source in sources])
-    return replace(batch, source=_pad(sources, int(lengths.max())), source_length=lengths)
-
-
-def _pad(rows: Sequence[Sequence[int]], width: int) -> Tensor:
-    return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
+    padded, lengths = pad(sources)
+    return replace(batch, source=padded[:, :-1], source_length=lengths - 1)  # sources have no EOS
 
 
 def tiny_predictions() -> list[Prediction]:
@@ -253,18 +251,12 @@ def _prediction(number: int, reference: str, text: str) -> Prediction:
     tokens, finished = [1 + len(word) % 4 for word in text.split()], "again" not in text
     length = len(reference.split()) + 1
     return Prediction(
-        number,
-        references=[reference, reference.replace("the", "a")],
+        number, references=[reference, reference.replace("the", "a")],
         hypotheses=[Hypothesis(tokens, finished, -1.5 * len(tokens) - 0.25, tokens, {"order": float(number)})],
-        texts=[text],
-        target_log_prob=-1.25 * length - number,
-        target_tokens=length,
-        target_words=length,
-        target_bytes=len(reference) + 1,
-        target_characters=len(reference) + 1,
-        weight=1 + number / 2,
+        texts=[text], target_log_prob=-1.25 * length - number, target_tokens=length, target_words=length,
+        target_bytes=len(reference) + 1, target_characters=len(reference) + 1, weight=1 + number / 2,
         values={"order": float(number)},
-    )
+    )  # fmt: skip
 
 
 def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
@@ -283,8 +275,7 @@ def default_likelihood(case: Case) -> tuple[str, Kind]:
 def repeat_row(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
     """Return a batch that repeats a row once with each of `targets`; ids count from 0."""
     rows = torch.full((len(targets),), row, device=case.batch.ids.device)
-    gold = _pad(targets, 1 + max(map(len, targets))).to(rows.device)
-    length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
+    gold, length = (tensor.to(rows.device) for tensor in pad(targets))
     ids = torch.arange(len(targets), device=rows.device)
     return replace(case.batch.select(rows), ids=ids, gold=gold, length=length)
 

@@ -25,11 +25,8 @@ def leak(case: Case, by: str) -> str:
     try:
         with torch.enable_grad():
             least = _length(case) * log(_words(case))
-            cost = (
-                inf
-                if _is_cheap_when_blind(case, by, least)
-                else _cost_after_training(case, by, MAX_COST_SHARE * least)
-            )
+            blind = _is_cheap_when_blind(case, by, least)
+            cost = inf if blind else _cost_after_training(case, by, MAX_COST_SHARE * least)
     except Exception:  # the calling contract reports the error
         return ""
     if not 0 <= cost < MAX_COST_SHARE * least:

@@ -70,8 +70,7 @@ def a_resample_scores_as_its_parts_do(case: MetricCase) -> None:
     counts = np.array([[1] * number, [2, *[0] * (number - 2), 1], [0, *[1] * (number - 1)]], dtype=np.uint16)
     for row, score in zip(counts.tolist(), case.metric.resample(parts, counts), strict=True):
         repeated = [part for part, times in zip(parts, row, strict=True) for _ in range(times)]
-        expected = case.metric.combine(repeated)
-        _check_same(score, expected, "of a resample")
+        _check_same(score, case.metric.combine(repeated), "of a resample")
 
 
 @catches(mutants.is_better_both_ways, mutants.has_no_signature)

@@ -59,13 +59,12 @@ def it_builds_on_the_meta_device(case: Case) -> None:
 def it_takes_every_source_of_its_config(case: Case) -> None:
     """Run the model with each source of its Config; settings that exclude a source may raise SuiteError."""
     for source in sorted(case.config.sources):
-        info = tiny_info(source)
+        tiny = tiny_info(source)
         info = replace(
-            case.info, source=source, source_vocabulary=info.source_vocabulary, source_shape=info.source_shape
+            case.info, source=source, source_vocabulary=tiny.source_vocabulary, source_shape=tiny.source_shape
         )
         try:
-            other = Case.of(case.config, info=info, source=source, device=case.batch.ids.device.type)
-            seen = _results(other)
+            seen = _results(Case.of(case.config, info=info, source=source, device=case.batch.ids.device.type))
         except SuiteError:
             continue
         except Exception as error:
@@ -187,8 +186,7 @@ def _add_padding(batch: Batch) -> Batch:
 
 def _stream(case: Case) -> Tensor:
     """Return 13 tokens of a stream for each row, including EOS."""
-    uniform = Rng(11).uniform(case.batch.ids, 0, 13)
-    return (uniform * len(case.info.vocabulary)).long()
+    return (Rng(11).uniform(case.batch.ids, 0, 13) * len(case.info.vocabulary)).long()
 
 
 def _window(case: Case, before: Tensor, tokens: Tensor) -> Batch:

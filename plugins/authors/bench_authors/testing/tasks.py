@@ -230,7 +230,7 @@ def _check_source(case: TaskCase, batch: Batch) -> None:
         assert source is None, "batches have a source that the Config does not declare"
         return
     assert source is not None, f"batches lack the declared source, {kind}"
-    if kind in (Source.VECTOR, Source.GRID):
+    if kind in (Source.VECTOR, Source.GRID, Source.IMAGE):
         wanted = case.info.source_shape
         assert source.shape[1:] == torch.Size(wanted), (
             f"a source has the shape {tuple(source.shape[1:])}; the task info declares {wanted}"

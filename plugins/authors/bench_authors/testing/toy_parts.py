@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from bench_authors.looks.rows import pad
 from bench_core import (
     STOP,
     Batch,
@@ -99,9 +99,7 @@ class Letters(Task):
         return {number: [word] for number, word in enumerate(self._read()["splits"][split])}
 
     def _batch(self, ids: list[int], targets: list[list[int]]) -> Batch:
-        length = torch.tensor([len(target) + 1 for target in targets])
-        prompt = torch.full((len(ids), 1), STOP)
-        return Batch(torch.tensor(ids), prompt, _pad(targets, int(length.max())), length)
+        return Batch(torch.tensor(ids), torch.full((len(ids), 1), STOP), *pad(targets))
 
     def _tokens(self, word: str) -> list[int]:
         letters = self._read()["letters"]
@@ -120,8 +118,8 @@ class Reversal(Letters):
 
     def _batch(self, ids: list[int], targets: list[list[int]]) -> Batch:
         batch = super()._batch(ids, targets)
-        source = _pad([target[::-1] for target in targets], int(batch.length.max()) - 1)
-        return replace(batch, source=source, source_length=batch.length - 1)
+        source, lengths = pad([target[::-1] for target in targets])
+        return replace(batch, source=source[:, :-1], source_length=lengths - 1)  # without EOS
 
 
 class ToyStream(Letters):
@@ -151,10 +149,6 @@ def _pack(order: list[int], lengths: list[int], size: Size) -> Iterator[list[int
         batch.append(number)
     if batch:
         yield batch
-
-
-def _pad(rows: list[list[int]], width: int) -> Tensor:
-    return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
 
 
 class ToyExactMatch(Metric[int]):

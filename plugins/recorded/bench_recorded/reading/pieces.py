@@ -91,9 +91,9 @@ def join_pieces(texts: Sequence[tuple[str, str]], pieces: Pieces | None) -> Iter
     chosen = PIECE_FORMATS[pieces]
     if texts and not any(chosen.is_in(text) for _, text in texts):
         _refuse_pieces(texts, f", not into {pieces} pieces as set by `pieces`")
-        first = texts[0]
+        place, text = texts[0]
         raise DataError(
-            f"{first[0]} and all other texts contain no marks of {pieces} pieces: {first[1][:MAX_TEXT]!r}. Remove "
+            f"{place} and all other texts contain no marks of {pieces} pieces: {text[:MAX_TEXT]!r}. Remove "
             "the setting `pieces`."
         )
     whole = []

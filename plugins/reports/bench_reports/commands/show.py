@@ -69,8 +69,7 @@ def plain(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -
 
     from bench_reports.content.numbers import json_data
 
-    shown = [asdict(output) for output in outputs]
-    return json_data({**asdict(cell), "intervals": between, "outputs": shown})
+    return json_data({**asdict(cell), "intervals": between, "outputs": [asdict(output) for output in outputs]})
 
 
 def text(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -> str:

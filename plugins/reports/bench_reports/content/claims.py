@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from bench_reports.statistics.estimate import Measured
 
 MIN_SEEDS = 3  #: seeds needed for a verdict that generalizes to other training runs
-MIN_TESTED_TRAININGS = (
-    2  #: training runs in which a condition on every run must be tested, if there are three runs or more
-)
+#: training runs in which a condition on every run must be tested, if there are three runs or more
+MIN_TESTED_TRAININGS = 2
 MAX_LISTED = 3
 
 

@@ -53,8 +53,7 @@ def with_cost(run: Run, cells: Sequence[CellResult], name: str) -> list[CellResu
         cost = Score(
             value, "" if value is not None else "its cost is unknown", better=-1, scale="log", bounds=(0.0, inf)
         )
-        training = weights_of(cell.artifacts)
-        measured = {**cell.artifacts, f"measure/{name}": training}
+        measured = {**cell.artifacts, f"measure/{name}": weights_of(cell.artifacts)}
         priced.append(replace(cell, numbers={**cell.numbers, name: cost}, artifacts=measured))
     return priced
 

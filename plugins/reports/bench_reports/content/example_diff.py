@@ -100,7 +100,8 @@ class ExampleEvidence:
         ours, theirs = self._alone()
         ranked = []
         for place, example in enumerate(self.ids):
-            by_seed = [_distance(a[place], b[place]) for a, b in zip(ours, theirs, strict=True)]
+            distances = (a[place] - b[place] for a, b in zip(ours, theirs, strict=True))
+            by_seed = [value if isfinite(value) else 0.0 for value in distances]
             seed = max(range(len(by_seed)), key=lambda index: abs(by_seed[index]))
             pair = self.contrast.pairs[seed]
             outputs = stored.outputs(pair, example)
@@ -128,30 +129,28 @@ class StoredEvidence:
     def evidence(self, contrast: Contrast) -> ExampleEvidence:
         """Return the stored evidence for a contrast; raise BenchError if it is missing or from different code."""
         name = contrast.metric
-        pairs = [[self._measurement(cell, name) for cell in pair] for pair in contrast.pairs]
+        key = f"measure/{name}"
+        pairs = [[self.measurement(cell.artifacts.get(key, "none")) for cell in pair] for pair in contrast.pairs]
         metric, predictions = pairs[0][0][:2]
         parts = [(ours[2], theirs[2]) for ours, theirs in pairs]
         for pair, both in zip(contrast.pairs, parts, strict=True):
             for cell, stored in zip(pair, both, strict=True):
                 _check_score(metric, stored, float(cell.numbers[name].value or 0))
-        ids, lengths = (
-            [prediction.id for prediction in predictions],
-            [prediction.target_tokens for prediction in predictions],
-        )
+        ids = [prediction.id for prediction in predictions]
+        lengths = [prediction.target_tokens for prediction in predictions]
         if any([prediction.id for prediction in seen[1]] != ids for pair in pairs for seen in pair):
             raise PluginError("the stored examples differ")
         block = max(cell.numbers[name].block for pair in contrast.pairs for cell in pair)
         return ExampleEvidence(contrast, metric, parts, ids, lengths, block)
 
-    def _measurement(self, cell: CellResult, name: str) -> tuple[Any, Sequence[Prediction], Sequence[Any]]:
+    def measurement(self, key: str) -> tuple[Any, Sequence[Prediction], Sequence[Any]]:
         """Return the metric with the settings of the run, the predictions that it scored, and its stored parts."""
-        artifact = self.store.get("measure", cell.artifacts.get(f"measure/{name}", "none"))
+        artifact = self.store.get("measure", key)
         ingredients = artifact.manifest["ingredients"]
         predictions = self.predictions(*ingredients["inputs"]["predictions"])
         info = TaskInfo(**self.store.find(*ingredients["inputs"]["task"]).json("task_info.json"))
         config = recorded_part("metric", ingredients)
-        metric = config.load()(config)
-        metric = metric.prepare(info, References(predictions))
+        metric = config.load()(config).prepare(info, References(predictions))
         return metric, predictions, read_lines(artifact.file("parts.jsonl.gz"))
 
     def predictions(self, kind: str, key: str) -> Sequence[Prediction]:
@@ -219,8 +218,3 @@ def _mark_spans(old: Sequence[str], new: Sequence[str], blank: str) -> Iterator[
         deleted = f"[-{blank.join(old[start:end])}-]" if end > start else ""
         inserted = f"{{+{blank.join(new[first:last])}+}}" if last > first else ""
         yield deleted + inserted
-
-
-def _distance(ours: float, theirs: float) -> float:
-    """Return the difference of two scores; 0 if it is undefined."""
-    return ours - theirs if isfinite(ours - theirs) else 0.0

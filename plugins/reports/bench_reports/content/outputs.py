@@ -20,24 +20,11 @@ MAX_LISTED_CHARACTERS = 300  # characters of an output in a list
 MAX_STEPS = 30  # steps of an output in a list
 MAX_EXAMPLES = 3  # examples of a task and split in formats other than report.html, which has all of them side by side
 EXAMPLE = ", example "  # separates task and split from the id
-MAX_CHARACTERS, MIN_CHARACTERS, MAX_TOTAL_CHARACTERS = (
-    3_000,
-    300,
-    3_000_000,
-)  # characters: upper and lower limit for one output, and the limit for all outputs together
+MAX_CHARACTERS, MIN_CHARACTERS = 3_000, 300  # characters: upper and lower limit for one output
+MAX_TOTAL_CHARACTERS = 3_000_000  # characters of all outputs together
 STANDARD_KEYS = {
-    "cell",
-    "id",
-    "prompt",
-    "text",
-    "reference",
-    "finished",
-    "tokens",
-    "log_prob",
-    "values",
-    "words",
-    "order",
-}
+    "cell", "id", "prompt", "text", "reference", "finished", "tokens", "log_prob", "values", "words", "order",
+}  # fmt: skip
 
 REMEDY = (
     "If you may publish them, set `quote: true` in the suite, or `quote` to a list of tasks, and run it again: "

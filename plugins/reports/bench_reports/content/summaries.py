@@ -64,11 +64,10 @@ def _average(row: Sequence[GridEntry], places: Sequence[int], scale: str) -> Gri
     means = [entry.summary.mean for entry in entries if entry.summary]
     if len(means) < len(entries):
         return GridEntry("none")
-    measured = _measurements(entries)
+    measured, mean = _measurements(entries), _mean(means, scale)
     if len(measured) < len(entries):  # a number that is infinite, say
-        return GridEntry("done", 1, Summary(_mean(means, scale), None, 1))
+        return GridEntry("done", 1, Summary(mean, None, 1))
     estimate = contrast(measured, [1 / len(measured)] * len(measured))
-    mean = _mean(means, scale)
     seeds = [[seed_of(cell) for cell in entry.cells] for entry in entries]
     spread = summary(_by_seed(measured)) if all(column == seeds[0] for column in seeds) else Summary(mean, None, 1)
     has_interval = estimate.varies and not any(measurement.is_mixed for measurement in measured)

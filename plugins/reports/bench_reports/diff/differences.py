@@ -25,6 +25,7 @@ from bench_reports.content.example_diff import (
 from bench_reports.content.numbers import json_data, rounded, signed, summary_text
 from bench_reports.content.outputs import cut
 from bench_reports.content.significance import is_untrained
+from bench_reports.content.sorting import by_key
 from bench_reports.statistics.intervals import rounded as rounded_p
 
 MAX_CHARACTERS = 3_000  # characters of a text
@@ -132,25 +133,16 @@ def plain(run: Path, result: CellDifference) -> Any:
 def _as_json(result: CellDifference, contrast: Contrast) -> dict[str, Any]:
     won = result.wins.get(contrast.metric)
     return {
-        "metric": contrast.metric,
-        "unit": contrast.number.unit,
-        "better": contrast.number.better,
-        "signature": contrast.number.signature,
-        "seeds": contrast.ours.n,
-        "examples": contrast.number.examples,
-        "a": contrast.ours.mean,
-        "b": contrast.theirs.mean,
-        "difference": contrast.difference,
-        "interval": contrast.interval,
-        "scale": contrast.number.scale,
-        "p": rounded_p(contrast.p),
+        "metric": contrast.metric, "unit": contrast.number.unit, "better": contrast.number.better,
+        "signature": contrast.number.signature, "seeds": contrast.ours.n, "examples": contrast.number.examples,
+        "a": contrast.ours.mean, "b": contrast.theirs.mean, "difference": contrast.difference,
+        "interval": contrast.interval, "scale": contrast.number.scale, "p": rounded_p(contrast.p),
         "of_these_trainings": contrast.estimate.of_these_trainings if contrast.estimate else None,
-        "detectable": _detectable(contrast),
-        "p_sacrebleu": rounded_p(contrast.koehn),
+        "detectable": _detectable(contrast), "p_sacrebleu": rounded_p(contrast.koehn),
         "p_permutation": rounded_p(result.permutations.get(contrast.metric)),
         "wins": dict(zip(("a", "ties", "b"), won, strict=True)) if won else None,
         "note": contrast.unlike or contrast.unpaired or contrast.untested,
-    }
+    }  # fmt: skip
 
 
 def _detectable(contrast: Contrast) -> float | None:
@@ -189,7 +181,7 @@ def _example_as_json(by: str, example: ScoredExample) -> dict[str, Any]:
 
 def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
     """Return a line for each reason, with all its metrics."""
-    groups = {why: [name for name in reasons if reasons[name] == why] for why in reasons.values() if why}
+    groups = by_key((why, name) for name, why in reasons.items() if why)
     return [f"{', '.join(names)}: {what} {why}." for why, names in groups.items()]
 
 
@@ -224,20 +216,16 @@ def _row(result: CellDifference, contrast: Contrast, draws: int) -> list[str]:
     unit = f", {contrast.number.unit}" if contrast.number.unit else ""
     ratio = contrast.number.scale == "log"
     ends = [rounded(end, 3 if ratio else digits) for end in contrast.interval or ()]
-    chances = [
-        _p_text(contrast.p),
-        _p_text(contrast.koehn, 1000),
-        _p_text(result.permutations.get(contrast.metric), draws),
-    ]
-    won = "/".join(f"{count:,}" for count in result.wins.get(contrast.metric, ()))
     return [
         visible(f"{contrast.metric}{unit}{arrow}"),
         summary_text(contrast.ours, digits),
         summary_text(contrast.theirs, digits),
         "–" if contrast.difference is None else signed(contrast.difference, digits),
         f"{'A / B ' if ratio else ''}[{', '.join(ends)}]" if ends else "",
-        *chances,
-        won,
+        _p_text(contrast.p),
+        _p_text(contrast.koehn, 1000),
+        _p_text(result.permutations.get(contrast.metric), draws),
+        "/".join(f"{count:,}" for count in result.wins.get(contrast.metric, ())),
     ]
 
 
@@ -261,9 +249,7 @@ def _footnotes(result: CellDifference, draws: int) -> list[str]:
         *_by_reason("not tested:", {each.metric: each.untested for each in result.contrasts}),
     ]
     if tested:
-        alone = "examples"
-        if result.is_trained:
-            alone += " only (single seed: training variance unknown)"
+        alone = "examples only (single seed: training variance unknown)" if result.is_trained else "examples"
         of_these = ", these training runs only" if result.is_trained else ""
         of_others = any(not contrast.estimate.of_these_trainings for contrast in tested if contrast.estimate)
         over = "examples and seeds" if of_others else alone

@@ -28,10 +28,8 @@ def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw outlines; a histogram shared by all groups is filled with grey."""
     artists: Artists = []
     for histogram, number in series:
-        edges, heights = (
-            [histogram.rows[0].low, *(bar.high for bar in histogram.rows)],
-            [bar.percent for bar in histogram.rows],
-        )
+        edges = [histogram.rows[0].low, *(bar.high for bar in histogram.rows)]
+        heights = [bar.percent for bar in histogram.rows]
         shade = {"fill": True, "color": style.SHADES[number % len(style.SHADES)], "zorder": 0.8}
         look = shade if histogram.shared else {**style.dash_style(number), "linewidth": 1.1}
         artists.append(axes.stairs(heights, edges, **look))
@@ -44,16 +42,13 @@ def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     Survival curves are steps, with a mark where outputs were truncated.
     """
     cuts, steps, artists = cuts_of(picture), picture.figure.kind == "survival", list[Any]()
+    drawstyle = "steps-post" if steps else "default"
     for curve, number in series:
         xs = [place_on_x(picture, point.x) for point in curve.rows]
         means = _drawable(axes, xs, [point.mean for point in curve.rows])
         every = max(1, ceil(len(xs) / (MAX_SURVIVAL_MARKS if steps else MAX_MARKS)))
         start = (1 + number * every // 3 if steps else number) % every
-        look = {
-            **style.marker_style(number),
-            **style.dash_style(number),
-            "drawstyle": "steps-post" if steps else "default",
-        }
+        look = {**style.marker_style(number), **style.dash_style(number), "drawstyle": drawstyle}
         (line,) = axes.plot(xs, means, **look, markevery=(start, every), zorder=2.5)
         ends = _ends(axes, curve.rows, cuts)
         if not steps and sum(mean == mean for mean in means) == 1:
@@ -111,18 +106,12 @@ def draw_boxes(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         for box in group.rows
     ]  # fmt: skip
     boxes = axes.bxp(
-        statistics,
-        orientation="horizontal",
-        patch_artist=True,
-        showmeans=True,
-        widths=0.55,
-        boxprops={"edgecolor": "black", "linewidth": 0.7},
-        medianprops={"color": style.COLOURS[2], "linewidth": 1.6},
+        statistics, orientation="horizontal", patch_artist=True, showmeans=True, widths=0.55,
+        boxprops={"edgecolor": "black", "linewidth": 0.7}, medianprops={"color": style.COLOURS[2], "linewidth": 1.6},
         meanprops={"marker": "D", "markersize": 3, "markerfacecolor": "white", "markeredgecolor": "black"},
         flierprops={"marker": ".", "markersize": 2.5, "markerfacecolor": "0.4", "markeredgecolor": "none"},
-        whiskerprops=black,
-        capprops=black,
-    )
+        whiskerprops=black, capprops=black,
+    )  # fmt: skip
     for (group, _), patch in zip(series, boxes["boxes"], strict=True):
         patch.set_facecolor(style.SHADES[0] if group.shared else "white")
     axes.invert_yaxis()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from bench_core.data import Prediction, TaskInfo
+from bench_core.data import Prediction
 from bench_core.errors import BenchError, StoreError
-from bench_core.runs.provenance import recorded_part
 from bench_core.runs.results import CellResult, Run, Score
 from bench_core.storage.file_formats import Real
-from bench_core.storage.predictions import References, read_lines, read_predictions
-from bench_reports.content.sorting import applicable, why_missing
+from bench_reports.content.example_diff import StoredEvidence
+from bench_reports.content.sorting import applicable, by_key, why_missing
 from bench_reports.figures.distributions import measurement_keys
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Picture, Series, axis_label, check_unique_seeds
@@ -90,17 +88,8 @@ def _by_length(empty: ByLength, key: str, store: Store) -> ByLength:
 
 def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Part]:
     """Yield the metric of the examples in each bin, from its stored parts."""
-    artifact = store.get("measure", key)
-    ingredients = artifact.manifest["ingredients"]
-    kind, predictions_key = ingredients["inputs"]["predictions"]
-    predictions = read_predictions(store.get(kind, predictions_key).file("predictions.jsonl.gz"))
-    info = TaskInfo(**store.find(*ingredients["inputs"]["task"]).json("task_info.json"))
-    config = recorded_part("metric", ingredients)
-    metric = config.load()(config).prepare(info, References(predictions))
-    parts, lengths = (
-        read_lines(artifact.file("parts.jsonl.gz")),
-        [length_of(prediction, length) for prediction in predictions],
-    )
+    metric, predictions, parts = StoredEvidence(store).measurement(key)
+    lengths = [length_of(prediction, length) for prediction in predictions]
     for places in bin_indices(lengths, bins):
         in_bin = [lengths[place] for place in places]
         yield (
@@ -133,9 +122,7 @@ def bin_indices(lengths: Sequence[int], bins: int | Ends) -> list[list[int]]:
     count = bins if isinstance(bins, int) else 0
     ends = [ordered[-(-len(ordered) * turn // count) - 1] for turn in range(1, count + 1)] if ordered else []
     ends = sorted({*ends, *(() if isinstance(bins, int) else bins), *ordered[-1:]})
-    by_bin = defaultdict[int, list[int]](list)
-    for place, length in enumerate(lengths):
-        by_bin[bisect_left(ends, length)].append(place)
+    by_bin = by_key((bisect_left(ends, length), place) for place, length in enumerate(lengths))
     return [by_bin[bin] for bin in sorted(by_bin)]
 
 
@@ -175,10 +162,7 @@ def _usable_record(data: FigureData, result: CellResult, record: ByLength | None
 
 def _points(data: FigureData, number: Score, curves: Sequence[Sequence[Part]]) -> list[LengthPoint]:
     """Return the mean over seeds in each bin; seeds with other examples have bins, and points, of their own."""
-    bins: dict[tuple[int, int], list[Part]] = defaultdict(list)
-    for parts in curves:
-        for part in parts:
-            bins[part[0], part[1]].append(part)
+    bins = by_key((part[:2], part) for parts in curves for part in parts)
     points = []
     for (first, last), parts in sorted(bins.items()):
         average = mean_of_values([value for *_, value in parts], number.scale, data.figure.spread)

@@ -70,9 +70,8 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
     """Draw a panel for each title, with shared axes, and name the series where the names fit."""
     panels, artists = _panels(canvas, picture), dict[tuple[str, bool], Any]()
     numbers = _numbers(picture.series)
-    spots = any(
-        hasattr(row, "y") for group in picture.series for row in group.rows[:1]
-    )  # lines of such rows are drawn as spots, too
+    # lines of such rows are drawn as spots, too
+    spots = any(hasattr(row, "y") for group in picture.series for row in group.rows[:1])
     draw_series = draw_spots if spots else ARTISTS[picture.figure.kind]
     room = (picture.figure.inches - LEFT) / _columns(picture) - BETWEEN
     titles = dict(zip(panels, fitting(canvas, [*panels], room, style.TEXT), strict=True))

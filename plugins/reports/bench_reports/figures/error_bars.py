@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 Spread: TypeAlias = Literal["interval", "std", "none"]
 Ends: TypeAlias = tuple[float, float]
 
-RANGES: Mapping[Scale | Literal[""], Ends] = {
-    "share": (0.0, 100.0),
-    "log": (0.0, inf),
-}  #: possible values of metrics, by scale
+#: Possible values of metrics, by scale
+RANGES: Mapping[Scale | Literal[""], Ends] = {"share": (0.0, 100.0), "log": (0.0, inf)}
 INTERVAL_NAMES = {"line": "bands", "survival": "bands", "bar": "error bars", "scatter": "error bars"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +16,7 @@ from bench_core.suites.cells import join
 from bench_core.suites.grids import word
 from bench_core.suites.training import training_schema
 from bench_reports.content.grid import Status
-from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
+from bench_reports.content.sorting import by_key, name_on, names_on, ordered, seed_of
 from bench_reports.document import Block
 from bench_reports.language.figure_schema import Figure
 from bench_reports.language.setting_values import MISSING, AxisOrSetting, setting_value
@@ -150,9 +149,7 @@ class FigureData:
     def group(self, cells: Iterable[CellResult], texts: Sequence[str]) -> dict[Names, list[CellResult]]:
         """Return cells by names on axes or values of settings, in suite order, with numbers in ascending order."""
         sides = [self.figure.sides[text] for text in texts]
-        groups: dict[Names, list[CellResult]] = defaultdict(list)
-        for result in cells:
-            groups[tuple(self.word(result, side) for side in sides)].append(result)
+        groups = by_key((tuple(self.word(result, side) for side in sides), result) for result in cells)
         ranks = [self.order(side) for side in sides]
         rank = lambda names: [rank[name] for name, rank in zip(names, ranks, strict=True)]  # noqa: E731
         return {names: groups[names] for names in sorted(groups, key=rank)}

@@ -7,7 +7,7 @@ from bench_reports.content.conditions import MAX_REASON_CHARACTERS, corpus_note,
 from bench_reports.content.environments import abridged, unlike, unverified
 from bench_reports.content.outputs import shortened
 from bench_reports.content.significance import is_untrained
-from bench_reports.content.sorting import name_on
+from bench_reports.content.sorting import by_key, name_on
 from bench_reports.figures.error_bars import INTERVAL_NAMES, variation
 from bench_reports.figures.figure_data import Picture, kind_of
 
@@ -46,8 +46,5 @@ def _metric_notes(picture: Picture) -> Iterable[str]:
 
 def _left_out(picture: Picture) -> Iterable[str]:
     """Yield the cells that a figure leaves out, by reason."""
-    names: dict[str, list[str]] = {}
-    for name, reason in picture.missing:
-        names.setdefault(reason, []).append(name)
-    for reason, left in names.items():
+    for reason, left in by_key((reason, name) for name, reason in picture.missing).items():
         yield f"Left out: {abridged(left, '; ')}: {shortened(reason.rstrip('.'), MAX_REASON_CHARACTERS)}."

@@ -98,8 +98,7 @@ def cut_note(picture: Picture) -> Iterator[str]:
 
 def _stay_in_range(axes: Axes, picture: Picture) -> None:
     """Extend the y axis at most slightly beyond 0, or beyond 100 % of a share, unless something is drawn there."""
-    number = picture.numbers.get(picture.figure.y, Score())
-    _, highest = RANGES.get(number.scale, (0.0, inf))
+    _, highest = RANGES.get(picture.numbers.get(picture.figure.y, Score()).scale, (0.0, inf))
     rows = [row for group in picture.series for row in group.rows]
     values = (value for row in rows for value in (row.mean, row.low, row.high))
     drawn = [float(value) for value in values if value is not None and has_place(value, log=False)]

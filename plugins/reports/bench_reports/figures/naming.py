@@ -44,8 +44,7 @@ def distinct(names: Sequence[str], inches: float, letter: float = LETTER) -> lis
     """Return names as `plain` does, kept distinct by truncating them at the end or elsewhere, or by numbers."""
     shown, most = [_sanitize(name) for name in names], _letters(inches, letter)
     long = [name for name in shown if len(name) > most]
-    alike = takewhile(lambda letters: len({*letters}) == 1, zip(*long, strict=False))
-    start = len([*alike])
+    start = len([*takewhile(lambda letters: len({*letters}) == 1, zip(*long, strict=False))])
     for cut in (_at_end, _in_the_middle, _at_start, lambda name, most: _at_end(f"…{name[start:]}", most)):
         shortened = [cut(name, most) if len(name) > most else name for name in shown]
         if len({*shortened}) == len({*shown}):
@@ -91,8 +90,7 @@ def fitting(canvas: Canvas, names: Sequence[str], inches: float, size: float) ->
 
 def wrap_label(text: str, inches: float) -> str:
     """Return the label of a y axis, in two lines if it is longer than the axis."""
-    room = max(8, int(inches / LETTER))
-    lines = wrap(visible(text), room) or [""]
+    lines = wrap(visible(text), _letters(inches, LETTER)) or [""]
     return "\n".join(plain(line, inches) for line in [lines[0], " ".join(lines[1:])] if line)
 
 

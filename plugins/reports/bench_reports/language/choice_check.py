@@ -23,11 +23,9 @@ def _check_by(names: Names, keys: list[str | int], choice: Choice) -> None:
         names.check_known([*keys, "decoder"], "decoder", [choice.decoder])
     metric = names.suite.metrics.get(choice.by)
     if metric is not None and metric.needs is not Scorer and choice.axis == "model" and choice.decoder is None:
-        text = f"{choice.by!r} measures generated text: add a decoder, such as `decoder: greedy`."
-        note([*keys, "by"], text)
+        note([*keys, "by"], f"{choice.by!r} measures generated text: add a decoder, such as `decoder: greedy`.")
     if metric is not None and metric.needs is Scorer and choice.axis == "decoder":
-        text = f"{choice.by!r} does not depend on the decoder. Choose by a metric of generated text."
-        note([*keys, "by"], text)
+        note([*keys, "by"], f"{choice.by!r} does not depend on the decoder. Choose by a metric of generated text.")
 
 
 def _check_split(names: Names, keys: list[str | int], choice: Choice) -> None:
@@ -63,19 +61,17 @@ def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None
         for decoder in decoders:
             if decoder in seen:
                 where = f"both {seen[decoder]!r} and {name!r}" if seen[decoder] != name else f"{name!r} twice"
-                text = f"decoder {decoder!r} is in {where}. Keep one."
-                names.problems.add([*keys, name], text)
+                names.problems.add([*keys, name], f"decoder {decoder!r} is in {where}. Keep one.")
             seen[decoder] = name
 
 
 def check_chosen(names: Names, keys: list[str | int], table: Table) -> None:
     """Report unknown choices, and choices on a different axis than `where` names."""
     known, note = {choice.id: choice for choice in language(names.suite).choose}, names.problems.add
-    named = table.chosen
     alone = chosen_alone(names.source.data["tables"][keys[1]].get("where"))
-    if not named and table.of == "choices":
+    if not table.chosen and table.of == "choices":
         note(keys, f"name the choice by `chosen:`. {suggestion('', list(known), 'Known')}")
-    for name in named:
+    for name in table.chosen:
         if name not in known:
             hint = suggestion(name, list(known), "Known, from `choose:`")
             way = next((["where", axis] for axis, choice_id in alone.items() if choice_id == name), [])

@@ -111,15 +111,11 @@ class _Claims:
         """Yield a problem if a model is untrained, or has one seed that neither a profile nor `--seeds` set."""
         suite, model = self.names.suite, cell["model"]
         entry = suite.models[model].at(cell["task"])
+        fewer = suite.profile is not None or any(argument.startswith("seeds=") for argument in suite.asked)
         if not entry.training.trains:
             yield f"`{term}`: model {model!r} is not trained, so it has no training runs. Omit {QUANTIFIER}."
-        elif len(entry.config.seeds(suite.seeds)) < 2 and not self._fewer_seeds:
+        elif len(entry.config.seeds(suite.seeds)) < 2 and not fewer:
             yield f"`{term}`: {QUANTIFIER} over a single training run has no effect. Set `seeds: 3`, or omit it."
-
-    @property
-    def _fewer_seeds(self) -> bool:
-        suite = self.names.suite
-        return suite.profile is not None or any(argument.startswith("seeds=") for argument in suite.asked)
 
     def _constants(self, term: Term) -> Iterator[str]:
         """Yield a problem if a claim is true, or false, for all scores within the bounds of its metrics."""
@@ -216,17 +212,15 @@ class _Claims:
 
     def _matching(self, query: Query) -> list[Mapping[str, str]]:
         """Return the cells that have the value of a query, without their seeds."""
-        wanted = dict(query.axes).items()
-        return [cell for cell in self._cells if wanted <= cell.items() and not self._is_skipped(cell, query.metric)]
+        wanted, skips = dict(query.axes).items(), self.names.suite.skip
+        cells = (cell for cell in self._cells if wanted <= cell.items())
+        return [cell for cell in cells if not any(skip.covers(**cell, metric=query.metric) for skip in skips)]
 
     @cached_property
     def _cells(self) -> list[Mapping[str, str]]:
         names = [self.names.names(axis) or [""] for axis in AXES[:-1]]
         cells: Iterator[Mapping[str, str]] = (dict(zip(AXES, cell, strict=False)) for cell in product(*names))
         return [cell for cell in cells if self.names.fits(cell["model"], cell["decoder"])]
-
-    def _is_skipped(self, cell: Mapping[str, str], metric: str) -> bool:
-        return any(skip.covers(**cell, metric=metric) for skip in self.names.suite.skip)
 
     def _axes(self, metric: str) -> list[str]:
         """Return the axes that a metric depends on; a likelihood does not depend on the decoder."""

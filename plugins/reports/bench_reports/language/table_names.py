@@ -26,10 +26,8 @@ def grids_of(choice: Choice, grids: Mapping[str, ModelGrid]) -> dict[str, ModelG
 def names_in_table(names: Names, table: Table, axis: str) -> list[str]:
     """Return the names on an axis that a table can show; a chosen model has the name of its grid."""
     grids = groups(names, table, axis)
-    candidates, alone = (
-        gathered(names.names(axis), grids),
-        table.of == "choices" and not groups(names, table, "decoder"),
-    )
+    candidates = gathered(names.names(axis), grids)
+    alone = table.of == "choices" and not groups(names, table, "decoder")
     return [name for name in candidates if name in grids] if alone and grids else candidates
 
 

@@ -92,8 +92,7 @@ def _table(table: doc.TableBlock) -> str:
     """Return a table in place, below its description; a table of text needs some space."""
     above = f"{latex(table.description)}\n" if table.description else ""
     space = "\n\\medskip" if table.side == "left" else ""
-    below = _block(table.notes) if table.notes else ""
-    return f"{above}{space}\\noindent\n{plain_table(table)}{below}"
+    return f"{above}{space}\\noindent\n{plain_table(table)}{_block(table.notes) if table.notes else ''}"
 
 
 def _figure(figure: doc.FigureBlock) -> str:

@@ -81,8 +81,7 @@ def _table(table: doc.TableBlock) -> str:
     rows, width = MARKDOWN.rows(table, "<br>"), MAX_LINE_CHARACTERS if table.file else inf
     tables = [_pipes(piece, table.side) for piece in pieces(rows, width, len(" | "), WRAPPED)]
     notes = [table.description] * bool(table.description) + [*(table.notes.items if table.notes else ())]
-    below = _list(notes) if notes else ""
-    return "\n" + "\n".join(tables) + below
+    return "\n" + "\n".join(tables) + (_list(notes) if notes else "")
 
 
 def _pipes(rows: Sequence[Sequence[str]], side: doc.Side) -> str:

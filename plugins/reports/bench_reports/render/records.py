@@ -30,32 +30,16 @@ def _record(row: Row, column: Column, entry: GridEntry) -> dict[str, Any]:
     summary, printed, compared = entry.summary, entry.published, entry.comparison
     low, high = entry.interval or (None, None)
     return {
-        "row": row.label,
-        "column": column.label if column.names is None else join(*column.names),
-        "of": column.of,
-        "row_label": visible(", ".join(row.shown)),
-        "column_label": visible(", ".join(column.shown)),
-        "value": column.value,
-        "kind": column.number.kind,
-        "signature": column.number.signature,
-        "unit": column.number.unit,
-        "status": entry.status,
-        "mean": summary.mean if summary else entry.text or None,
-        "std": summary.std if summary else None,
-        "n": summary.n if summary else 0,
-        "seeds": entry.seeds,
-        "low": low,
-        "high": high,
-        "error": entry.error or None,
-        "best": entry.best,
-        "p": rounded(entry.p),
-        "change": entry.change,
-        "published_mean": printed.mean if printed else None,
-        "published_std": printed.std if printed else None,
-        "difference": compared.difference if compared else None,
-        "verdict": compared.verdict if compared else "",
+        "row": row.label, "column": column.label if column.names is None else join(*column.names), "of": column.of,
+        "row_label": visible(", ".join(row.shown)), "column_label": visible(", ".join(column.shown)),
+        "value": column.value, "kind": column.number.kind, "signature": column.number.signature,
+        "unit": column.number.unit, "status": entry.status, "mean": summary.mean if summary else entry.text or None,
+        "std": summary.std if summary else None, "n": summary.n if summary else 0, "seeds": entry.seeds, "low": low,
+        "high": high, "error": entry.error or None, "best": entry.best, "p": rounded(entry.p), "change": entry.change,
+        "published_mean": printed.mean if printed else None, "published_std": printed.std if printed else None,
+        "difference": compared.difference if compared else None, "verdict": compared.verdict if compared else "",
         "reason": "; ".join(entry.reasons),
-    }
+    }  # fmt: skip
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:

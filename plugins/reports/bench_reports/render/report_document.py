@@ -63,12 +63,9 @@ def report_document(
 
 def summary(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Document:
     """Return the tables and claims of a run, for a terminal."""
-    tables, end = (
-        notes_once(table_sections(run, filled), by_name=False),
-        DocumentSection("", [doc.Notes(limits(run))]),
-    )
-    sections = [*tables, *_claims(judged), end]
-    return Document("", [], sections)
+    tables = notes_once(table_sections(run, filled), by_name=False)
+    end = DocumentSection("", [doc.Notes(limits(run))])
+    return Document("", [], [*tables, *_claims(judged), end])
 
 
 def table_sections(run: Run, filled: Iterable[Grid]) -> list[DocumentSection]:

@@ -301,10 +301,8 @@ class _Samples:
     def _length(self, name: Hashable) -> tuple[int, int]:
         """Return the index and the block length that all measurements on a sample use."""
         some = self.members[name]
-        needed, lengths = (
-            max(measurement.block for measurement in some),
-            min((measurement.blocks for measurement in some), key=len),
-        )
+        needed = max(measurement.block for measurement in some)
+        lengths = min((measurement.blocks for measurement in some), key=len)
         place = next((place for place, length in enumerate(lengths) if length >= needed), len(lengths) - 1)
         return place, lengths[place]
 

@@ -47,18 +47,11 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
         return TOO_LARGE
     trainings = tuple(weights_of(result.artifacts) for result in cells)
     return Measured(
-        values,
-        None if whole else draws,
-        units=first.units or float("inf"),
-        blocks=BLOCKS[: draws.shape[1]],
-        block=max(number.block for number in numbers),
-        sample=samples.pop() or None,
-        training=trainings if all(trainings) else None,
-        trained=_is_trained(run, cells[0]),
-        error=max(_error(number) for number in numbers),
-        scale=first.scale or "linear",
-        bounds=_bounds(numbers),
-    )
+        values, None if whole else draws, units=first.units or float("inf"), blocks=BLOCKS[: draws.shape[1]],
+        block=max(number.block for number in numbers), sample=samples.pop() or None,
+        training=trainings if all(trainings) else None, trained=_is_trained(run, cells[0]),
+        error=max(_error(number) for number in numbers), scale=first.scale or "linear", bounds=_bounds(numbers),
+    )  # fmt: skip
 
 
 def _bounds(numbers: Sequence[Score]) -> tuple[float, float]:

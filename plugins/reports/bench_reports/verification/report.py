@@ -274,9 +274,8 @@ def _rank(column: Mapping[str, float], row: str, way: int) -> float:
 def _close(first: Any, other: Any) -> bool:
     if first is None or other is None:
         return first is other
-    return isclose(float(first), float(other), rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-300) or str(
-        float(first)
-    ) == str(float(other))
+    first, other = float(first), float(other)
+    return isclose(first, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-300) or str(first) == str(other)
 
 
 def _is_label(shown: str, label: str) -> bool:

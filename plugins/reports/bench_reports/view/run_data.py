@@ -50,34 +50,23 @@ def summary(entry: PageEntry) -> dict[str, Any]:
     """Return the summary of a run, which the page has without unpacking the run's data."""
     groups = dict.fromkeys(group_of(cell) for cell in entry.cells)
     return {
-        "name": visible(entry.name),
-        "kind": entry.kind,
-        "short": visible(entry.short),
-        "title": visible(shortened(entry.title, MAX_TITLE_CHARACTERS)),
-        "suite": visible(entry.suite),
-        "profile": visible(entry.profile),
-        "date": entry.date,
-        "version": visible(entry.version),
+        "name": visible(entry.name), "kind": entry.kind, "short": visible(entry.short),
+        "title": visible(shortened(entry.title, MAX_TITLE_CHARACTERS)), "suite": visible(entry.suite),
+        "profile": visible(entry.profile), "date": entry.date, "version": visible(entry.version),
         "computed": visible(entry.facts.get("Computed with", "")),
         "axes": {
             axis: list(dict.fromkeys(_visible_name(group[place]) for group in groups))
             for place, axis in enumerate(GROUP)
         },
-        "metrics": [*map(visible, entry.metrics)],
-        "groups": len(groups),
-        "counts": [entry.counts.get(status, 0) for status in STATUSES],
-        "problem": visible(entry.problem),
-    }
+        "metrics": [*map(visible, entry.metrics)], "groups": len(groups),
+        "counts": [entry.counts.get(status, 0) for status in STATUSES], "problem": visible(entry.problem),
+    }  # fmt: skip
 
 
 def run_data(entry: PageEntry) -> dict[str, Any]:
     """Return the cells of a run with their numbers, and its outputs, curves and published numbers."""
-    groups, variants, reasons, curves = (
-        DistinctValues[Group](),
-        DistinctValues[tuple[Any, ...]](),
-        DistinctValues[str](),
-        DistinctValues[str](),
-    )
+    groups, variants = DistinctValues[Group](), DistinctValues[tuple[Any, ...]]()
+    reasons, curves = DistinctValues[str](), DistinctValues[str]()
 
     def packed_cell(cell: CellResult) -> list[Any]:
         training = weights_of(cell.artifacts)[:KEY_CHARACTERS]
@@ -120,16 +109,12 @@ def _samples(entry: PageEntry, groups: DistinctValues[Group]) -> tuple[list[list
     samples = []
     for sample in entry.samples:
         cell = CellResult(sample["cell"], "done")
-        words = (texts[_text(sample.get(name, ""))] for name in ("prompt", "reference", "text"))
+        shown = (shortened(sample.get(name, ""), MAX_TEXT_CHARACTERS) for name in ("prompt", "reference", "text"))
+        words = (texts[legible(text)] for text in shown)  # line breaks stay visible
         tokens = sample.get("tokens")
         ended = [bool(sample.get("finished", True)), tokens if isinstance(tokens, int) else None]
         samples.append([groups[group_of(cell)], sample["id"], *words, *ended])
     return samples, [*texts]
-
-
-def _text(text: str) -> str:
-    """Return text with invisible characters, except line breaks, as code points."""
-    return legible(shortened(text, MAX_TEXT_CHARACTERS))
 
 
 def _variant(metric: str, number: Score) -> tuple[Any, ...]:

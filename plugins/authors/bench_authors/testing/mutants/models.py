@@ -146,8 +146,7 @@ def scores_too_high(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
 def samples_too_sharply(model: Sampler, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
     """The sampler squares all probabilities, or all rows share a sample."""
     if isinstance(model, Stepper):
-        sharp = generate(model, batch, lambda p, ids, step: invert(2 * p, rng.uniform(ids, step)), max_tokens)
-        return sharp
+        return generate(model, batch, lambda p, ids, step: invert(2 * p, rng.uniform(ids, step)), max_tokens)
     return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, rng)
 
 

@@ -62,13 +62,9 @@ def _changes_the_cpu(name: str, args: Any, kwargs: Any) -> bool:
 
 
 def _check_product(name: str, inputs: list[torch.Tensor]) -> None:
-    dtypes = [
-        tensor.dtype
-        for tensor in inputs
-        if name in PRODUCTS and not (tensor.is_floating_point() or tensor.is_complex())
-    ]
-    if dtypes:
-        dtype = str(dtypes[0]).removeprefix("torch.")
+    dtypes = (tensor.dtype for tensor in inputs if not (tensor.is_floating_point() or tensor.is_complex()))
+    if name in PRODUCTS and (first := next(dtypes, None)):
+        dtype = str(first).removeprefix("torch.")
         raise RuntimeError(
             f'"addmm_cuda" not implemented for {dtype!r} (in {name}); GPUs support products of floats only'
         )

@@ -23,17 +23,8 @@ DATA_DEPENDENT = {
 }  # fmt: skip
 #: Functions that read values to check arguments or results.
 CHECKING_VALUES = {
-    "multinomial",
-    "histc",
-    "histogram",
-    "ctc_loss",
-    "cholesky",
-    "inv",
-    "solve",
-    "svd",
-    "eigh",
-    "quantile",
-}
+    "multinomial", "histc", "histogram", "ctc_loss", "cholesky", "inv", "solve", "svd", "eigh", "quantile",
+}  # fmt: skip
 #: Functions that copy Python lists or CPU data to the device.
 COPYING = {"tensor", "as_tensor", "new_tensor", "asarray"}
 #: Functions whose gradients search for zeros among the values.
