@@ -109,13 +109,11 @@ _RENAMED = {
 
 def __getattr__(name: str) -> Any:
     if name in _MOVED:
+        from bench_core.errors import Fault
         from bench_core.optional import NOTEBOOK, optional_module
 
-        warn(
-            f"import {name} from bench_notebook; importing it from bench_core is deprecated",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        text: Fault = f"import {name} from bench_notebook; importing it from bench_core is deprecated"
+        warn(text, DeprecationWarning, stacklevel=2)
         return getattr(optional_module(NOTEBOOK, "", f"bench_core.{name}"), _RENAMED.get(name, name))
     if name in _RENAMED:
         from bench_core.former_names import warn_of_former

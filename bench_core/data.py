@@ -116,8 +116,7 @@ class Batch(Rows):
 
         Computed in host memory, because counting them on an accelerator would synchronize.
         """
-        mask = self.on_host.mask
-        return to_device(mask.flatten().nonzero()[:, 0], self.ids.device)
+        return to_device(self.on_host.mask.flatten().nonzero()[:, 0], self.ids.device)
 
     def at_real(self, values: Tensor) -> Tensor:
         """Return `values[mask]` [M, *] for `values` [N, T, *], without synchronizing."""

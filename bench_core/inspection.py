@@ -62,7 +62,8 @@ class Inspection:
         """Note how many references of a split the vocabulary cannot represent; they limit the achievable scores."""
         if lost:
             text: Fault = f"{lost:,} of {references:,} references of {split!r} cannot be represented by {whose}"
-            self.notes.append(f"{text}: exact match is at most {100 * (1 - lost / references):.2f}.")
+            limit: Fault = f"exact match is at most {100 * (1 - lost / references):.2f}."
+            self.notes.append(f"{text}: {limit}")
 
     def compare(self, split: str, examples: int, shared: int) -> None:
         """Warn about examples of a split that are also in the training split."""

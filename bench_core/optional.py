@@ -6,6 +6,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from types import ModuleType
 
+from bench_core.errors import PluginError
+
 AUTHORS = "bench-authors"  #: contracts and commands for plugin authors
 NOTEBOOK = "bench-notebook"  #: use of bench from Python
 REPORTS = "bench-reports"  #: reports and verdicts on claims
@@ -31,8 +33,6 @@ def optional_module(distribution: str, module: str, needed_by: str) -> ModuleTyp
 
     Raises PluginError if the distribution is not installed or its release differs from the core's.
     """
-    from bench_core.errors import PluginError
-
     if not is_installed(distribution):
         raise PluginError(f"{needed_by} comes with {source(distribution)}, which is not installed.")
     _check_release(distribution)
@@ -41,17 +41,12 @@ def optional_module(distribution: str, module: str, needed_by: str) -> ModuleTyp
 
 def installed_module(distribution: str, module: str) -> ModuleType | None:
     """Import a module of a distribution of this repository; return None if the distribution is not installed."""
-    if not is_installed(distribution):
-        return None
-    _check_release(distribution)
-    return import_module(f"{package(distribution)}.{module}")
+    return optional_module(distribution, module, module) if is_installed(distribution) else None
 
 
 @cache  # called often, and reads metadata files
 def _check_release(distribution: str) -> None:
     """Raise PluginError if the release of a distribution of this repository differs from the core's."""
-    from bench_core.errors import PluginError
-
     core, other = version("bench-core"), version(distribution)
     if core != other:
         conflict = f"{distribution} {other} is incompatible with bench-core {core}."

@@ -301,7 +301,9 @@ def _lack(kind: str, name: str, by_name: Mapping[str, Part]) -> str:
     owner, _, short = name.rpartition("/")
     others = [part.whole_name for part in by_name.values() if part.config.name == short]
     if not owner:
-        return f"no {kind} is called {name!r}. {suggestion(name, list(by_name), 'Installed')}{_losses()}"
+        broken = ", ".join(sorted(installed().broken))
+        losses = f" (Not loaded: {broken}; see `bench list`.)" if broken else ""
+        return f"no {kind} is called {name!r}. {suggestion(name, list(by_name), 'Installed')}{losses}"
     advice = f" Or use {' or '.join(map(repr, others))}, which is installed." if others else ""
     owners = {canonicalize_name(distribution): reason for distribution, reason in installed().broken.items()}
     if reason := owners.get(canonicalize_name(owner)):
@@ -325,8 +327,3 @@ def suggestion(name: str, known: list[str], what: str = "Known") -> str:
     from placed_settings import suggestion as suggest  # imported only in case of an error
 
     return suggest(name, known, what)
-
-
-def _losses() -> str:
-    broken = installed().broken
-    return f" (Not loaded: {', '.join(sorted(broken))}; see `bench list`.)" if broken else ""

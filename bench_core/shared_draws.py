@@ -67,5 +67,4 @@ def _bias(before: float, last: float) -> float:
 
 def _log_mean(a: float, b: float) -> float:
     """Return ln((e^a + e^b) / 2)."""
-    difference = abs(a - b)
-    return max(a, b) + log1p(exp(-difference)) - log(2)
+    return max(a, b) + log1p(exp(-abs(a - b))) - log(2)

@@ -5,16 +5,15 @@ Using a name emits a DeprecationWarning, or raises PluginError if bench-authors 
 
 from warnings import warn
 
+from bench_core.errors import Fault
 from bench_core.optional import AUTHORS, optional_module
 
 
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = optional_module(AUTHORS, "testing", f"bench_core.testing.{name}")
-    warn(
-        f"bench_core.testing.{name} is now bench_authors.testing.{name}; the next release removes the old name.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+    old = f"bench_core.testing.{name}"
+    module = optional_module(AUTHORS, "testing", old)
+    text: Fault = f"{old} is now bench_authors.testing.{name}; the next release removes the old name."
+    warn(text, DeprecationWarning, stacklevel=2)
     return getattr(module, name)

@@ -65,7 +65,7 @@ class Examples:
 
         def decode(part: Batch) -> tuple[Batch, list[list[Hypothesis]]]:
             if isinstance(decoder, TextDecoder):
-                generation = self._generation(decoder, len(references))
+                generation = self._generation(decoder.config, len(references))
                 return part, generate_texts(decoder, model, texts.prompts(part), generation)
             read = texts.encode(model, part) if isinstance(model, OwnVocabulary) else part
             return read, self._decode_batch(model, decoder, self._blind(read), last)
@@ -108,8 +108,7 @@ class Examples:
     def _texts(self) -> Texts:
         return Texts(self.task, self.split)
 
-    def _generation(self, decoder: Decoder[Any] | None, examples: int | None = None) -> Generation:
-        settings = decoder and decoder.config
+    def _generation(self, settings: Any, examples: int | None = None) -> Generation:
         return Generation(settings, self.split, self.seed, self.rng, self.answers, self.warn, examples)
 
     def to_decode(self) -> Iterator[Batch]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from bench_core.computing.result_checks import all_whole, are_between, brief, check_hypotheses, gave, named, room
+from bench_core.computing.result_checks import are_between, brief, check_hypotheses, gave, named, room
 from bench_core.data import Batch, Hypothesis
 from bench_core.errors import Fault, PluginError
 from bench_core.model import Sampler, State, Stepper
@@ -202,7 +202,7 @@ def _limit(model: Stepper[Any], ask: Callable[[Batch], Tensor | None], batch: Ba
 
 def _read(model: Stepper[Any], ask: Callable[[list[int]], list[int]], words: int, actions: list[int]) -> list[int]:
     tokens = ask(actions)
-    if not isinstance(tokens, list) or not all_whole(tokens) or not all(0 < token < words for token in tokens):
+    if not isinstance(tokens, list) or not all(type(token) is int and 0 < token < words for token in tokens):
         raise PluginError(
             f"{named(model, 'read')} gave {brief(tokens)} for actions {brief(actions)}; expected a list of "
             f"tokens from 1 to {words - 1}."

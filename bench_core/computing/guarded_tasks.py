@@ -63,8 +63,7 @@ class CheckedTask(Task):
         return self._text(self.task.text(tokens), "text")
 
     def prompt(self, tokens: list[int]) -> str:
-        is_overridden = type(self.task).prompt is not Task.prompt
-        return self._text(self.task.prompt(tokens), "prompt" if is_overridden else "text")
+        return self._text(self.task.prompt(tokens), "text" if type(self.task).prompt is Task.prompt else "prompt")
 
     def _text(self, text: object, method: str) -> str:
         if not isinstance(text, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from bench_core.computing.building import built, load_weights, store_weights
 from bench_core.computing.context import StageContext
 from bench_core.computing.loading import with_files
 from bench_core.computing.result_checks import diverged
-from bench_core.data import Batch, Purpose, TaskInfo
+from bench_core.data import Purpose, TaskInfo
 from bench_core.errors import TrainingError
 from bench_core.random_numbers import Rng
 from bench_core.stage_kinds import HISTORY
@@ -44,16 +44,11 @@ def initial_model(
     model_info = with_files(context, info, settings["model"])
     model = built("model", settings["model"], model_info).to(device)
     model.setup(model_info, rng.fork("setup"))
-    model.fit_statistics(lambda: _training_split(task, size, device), rng.fork("survey"))
+    survey = rng.fork("survey")
+    model.fit_statistics(lambda: (batch.to(device) for batch in task.batches("train", Purpose.TRAIN, size)), survey)
     if settings["initial"]:
         load_weights(model, Path(settings["initial"]))
     return model
-
-
-def _training_split(task: Task, size: Size, device: torch.device) -> Iterator[Batch]:
-    """Yield the training split in file order, on the device."""
-    for batch in task.batches("train", Purpose.TRAIN, size):
-        yield batch.to(device)
 
 
 def store_model(

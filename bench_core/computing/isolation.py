@@ -1,22 +1,12 @@
 """Isolation of stages: a stage cannot affect the next, because process state and loaded objects are reset."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from bench_core.computing.context import StageContext
 from bench_core.computing.process_state import defined_state
 from bench_core.planning.stages import Stage
-
-
-def isolated(
-    work: Callable[[StageContext, Stage, Path], dict[str, Any]], context: StageContext, stage: Stage, folder: Path
-) -> dict[str, Any]:
-    """Perform a stage with the function of its kind, writing to a folder; return counts for the costs."""
-    with apart(context, stage):
-        return work(context, stage, folder)
 
 
 @contextmanager

@@ -65,11 +65,6 @@ def is_number(value: object) -> bool:
     return isinstance(value, float) or (isinstance(value, Real) and not isinstance(value, bool))
 
 
-def all_whole(values: list[Any]) -> bool:
-    """Return whether all values have type int."""
-    return {*map(type, values)} <= {int}
-
-
 def is_tensor(value: object, shape: tuple[int, ...], floating: bool = True) -> bool:
     """Return whether a value is a tensor of this shape, and floating-point if required."""
     import torch
@@ -153,10 +148,8 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
                 "probability 0. NaN usually means that weights have diverged."
             )  # fmt: skip
         if log_prob > most:
-            raise gave(
-                model, "score", f"{log_prob:.4g} for example {example}",
-                "exact log-probabilities must be at most 0 (is a log_softmax missing?)."
-            )  # fmt: skip
+            below: Fault = "exact log-probabilities must be at most 0 (is a log_softmax missing?)."
+            raise gave(model, "score", f"{log_prob:.4g} for example {example}", below)
     for name, column in scores.values.items():
         for example, log_prob, value in zip(examples, log_probs, column.tolist(), strict=True):
             if log_prob > -math.inf and not math.isfinite(value):
@@ -216,7 +209,7 @@ def _unfit(hypothesis: object, limit: int, words: int) -> Fault:
     for name, tokens, most in (("token", hypothesis.tokens, words), ("action", hypothesis.actions, math.inf)):
         if tokens is None and name == "action":
             continue
-        if not isinstance(tokens, list) or not all_whole(tokens):
+        if not isinstance(tokens, list) or not {*map(type, tokens)} <= {int}:
             return f"{brief(tokens)} as {name}s; expected a list of integers"
         if STOP in tokens:
             return f"EOS among its {name}s; leave it out, and set `finished` instead"
@@ -256,7 +249,8 @@ def measured(
     ready = metric.prepare(info, References(predictions))
     if not isinstance(ready, Metric):
         raise gave(metric, "prepare", brief(ready), "expected a metric, such as itself.")
-    parts = _spool(ready.measure(predictions), metric)
+    parts = ready.measure(predictions)
+    parts = spool(parts, metric) if isinstance(parts, Iterator) else parts
     if not isinstance(parts, Sequence) or len(parts) != len(predictions):
         number = f"{len(parts)} parts" if isinstance(parts, Sequence) else brief(parts)
         raise gave(metric, "measure", f"{number} for {len(predictions)} examples", "expected one statistic each.")
@@ -274,21 +268,20 @@ def measured(
 
 def _check_bounds(metric: Metric[Any], value: float) -> None:
     """Raise PluginError if a score is out of bounds by more than rounding; percentages default to 0 and 100."""
-    if (bounds := metric.config.bounds() or ((0, 100) if metric.unit == "%" else None)) and not math.isnan(value):
-        low, high = bounds
-        tolerance = ROUNDING_TOLERANCE * max(1.0, abs(value))
-        if not low - tolerance <= value <= high + tolerance:
-            due: Fault = f"its bounds are {low:g} and {high:g}; override `bounds()` of its Config to change them."
-            raise gave(metric, "combine", f"{value}", due)
+    low, high = metric.config.bounds() or ((0, 100) if metric.unit == "%" else (-math.inf, math.inf))
+    tolerance = ROUNDING_TOLERANCE * max(1.0, abs(value))
+    if value < low - tolerance or value > high + tolerance:  # false for NaN
+        due: Fault = f"its bounds are {low:g} and {high:g}; override `bounds()` of its Config to change them."
+        raise gave(metric, "combine", f"{value}", due)
 
 
-def _spool(parts: Any, metric: Metric[Any]) -> Any:
-    """Convert an iterator of statistics to a sequence that may be on disk; return anything else unchanged."""
-    if not isinstance(parts, Iterator):
+def spool(parts: Iterable[Any], metric: Metric[Any]) -> Spool[Any]:
+    """Return the statistics of examples in a file; raise PluginError if JSON cannot represent them."""
+    if isinstance(parts, Spool):
         return parts
-    spool = Spool[Any](lambda part: part)
-    spool.extend(_json_lines(parts, metric))
-    return spool
+    new = Spool[Any](lambda part: part)
+    new.extend(_json_lines(parts, metric))
+    return new
 
 
 def _json_lines(parts: Iterable[Any], metric: Metric[Any]) -> Iterator[bytes]:

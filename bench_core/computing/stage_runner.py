@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from bench_core.computing.building import built
 from bench_core.computing.context import StageContext
-from bench_core.computing.isolation import apart, isolated
+from bench_core.computing.isolation import apart
 from bench_core.computing.loading import with_files
 from bench_core.data import TaskInfo
 from bench_core.planning.path_settings import placed
@@ -30,8 +30,9 @@ class StageRunner(StageContext):
     def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
         """Perform a stage, writing to a folder; return counts for the costs, such as examples and tokens."""
         stage = replace(stage, settings=placed(stage.settings, stage.places))
+        work, folder = work_of(stage.about), folder.absolute()  # a part may change the directory
         with self._alone(stage):
-            return isolated(work_of(stage.about), self, stage, folder.absolute())  # a part may change the directory
+            return work(self, stage, folder)
 
     def build(self, stage: Stage) -> None:
         """Build the model of a training stage on the meta device, without allocating memory for it.
@@ -42,7 +43,7 @@ class StageRunner(StageContext):
 
         info = TaskInfo(**self.input(stage, "task").json("task_info.json"))
         settings = placed(stage.settings["model"], stage.places)
-        with self._alone(stage), apart(self, stage):
+        with self._alone(stage):
             model_info = with_files(self, info, settings)
             with torch.device("meta"):
                 model = built("model", settings, model_info)
@@ -52,14 +53,15 @@ class StageRunner(StageContext):
     def calibrate(self, stage: Stage, seconds: float) -> Cost:
         """Measure the speed of a stage within a few times `seconds`; errors in the stage propagate."""
         stage = replace(stage, settings=placed(stage.settings, stage.places))
-        with self._alone(stage), apart(self, stage):
+        with self._alone(stage):
             cost: Cost = stage.about.forecaster.calibrate(self, stage, seconds)  # type: ignore[union-attr]
             return cost
 
     @contextmanager
     def _alone(self, stage: Stage) -> Iterator[None]:
-        """Drop loaded objects after a stage that trains or initializes a model, because it may have changed them."""
-        yield
+        """Isolate a stage; if it trains or initializes a model, drop loaded objects, which it may have changed."""
+        with apart(self, stage):
+            yield
         if stage.about.gives_weights:
             self.loaded.clear()
 

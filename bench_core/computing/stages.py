@@ -19,9 +19,9 @@ from bench_core.computing.loading import load_task, loaded_examples
 from bench_core.computing.looks import overlaps, second_look
 from bench_core.computing.overlap import SPLITS, overlap
 from bench_core.computing.process_state import generators, restore
-from bench_core.computing.result_checks import check_finding, check_info, checked_error, gave, measured, named
+from bench_core.computing.result_checks import check_finding, check_info, checked_error, gave, measured, named, spool
 from bench_core.data import Prediction, TaskInfo, joined
-from bench_core.errors import Fault, PluginError
+from bench_core.errors import Fault
 from bench_core.metric import Metric
 from bench_core.planning.stages import Stage
 from bench_core.random_numbers import Rng
@@ -99,10 +99,8 @@ def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     with loaded_examples(context, stage, "decode") as (model, examples):
         predictions = examples.decoded(model, decoder, folder)
     write_predictions(folder / "predictions.jsonl.gz", predictions)
-    samples = [
-        sample_of(prediction) | _course(model, examples.task, prediction)
-        for prediction in islice(predictions, MAX_SAMPLES)
-    ]
+    shown = islice(predictions, MAX_SAMPLES)
+    samples = [sample_of(prediction) | _course(model, examples.task, prediction) for prediction in shown]
     (folder / "samples.json").write_text(json.dumps(samples), encoding="utf-8")
     tokens = sum(hypothesis.length or 0 for prediction in predictions for hypothesis in prediction.hypotheses[:1])
     return {"examples": len(predictions), "tokens": tokens}
@@ -153,16 +151,9 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         **({} if ceiling is None else {"ceiling": _as_json(ceiling)}),
     }
     np.save(folder / "draws.npy", replicates.draws, allow_pickle=False)
-    _write_parts(folder / "parts.jsonl.gz", metric, parts)
+    write_lines(folder / "parts.jsonl.gz", spool(parts, metric))
     (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
     return {"examples": len(predictions)}
-
-
-def _write_parts(path: Path, metric: Metric[Any], parts: Sequence[Any]) -> None:
-    try:
-        write_lines(path, parts)
-    except (TypeError, ValueError) as error:
-        raise PluginError(f"{named(metric, 'measure')} gave values JSON cannot represent: {error}.") from None
 
 
 def _ceiling(build: Callable[[], Metric[Any]], info: TaskInfo, predictions: Sequence[Prediction]) -> float | None:

@@ -127,8 +127,7 @@ class Texts:
 
 def _sizes(text: str, stop: bool) -> dict[str, Any]:
     """Return the sizes of a target as fields of a prediction; EOS counts as a line break."""
-    size = len(text.encode("utf-8", "surrogatepass"))
-    words = len(text.split())
+    words, size = len(text.split()), len(text.encode("utf-8", "surrogatepass"))
     return {"target_words": words + stop, "target_bytes": size + stop, "target_characters": len(text) + stop}
 
 

@@ -14,7 +14,6 @@ T = TypeVar("T")
 
 SCHEME = 2  #: version of keys; a change invalidates every stored artifact
 
-
 #: Returns canonical JSON text: equal for equal data.
 canonical: Callable[[Any], str] = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 

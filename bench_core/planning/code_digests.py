@@ -14,7 +14,7 @@ from bench_core.registry import installed, stage_kind, stage_kinds
 from bench_core.whose_code import PACKAGES
 from code_digests import Codebase, CodeDigests, Definition
 
-ISOLATION = "bench_core.computing.isolation:isolated"  #: wraps the function of every kind of stage
+ISOLATION = "bench_core.computing.isolation:apart"  #: wraps the function of every kind of stage
 
 #: Modules that run in stages but are not part of keys, because they do not affect results -> their purposes.
 CARRYING: Mapping[str, str] = {

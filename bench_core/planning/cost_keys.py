@@ -30,10 +30,9 @@ class CostKeys:
             settings["seeds"] = len(stage.settings.get("vmapped", ())) or 1
             if speed and (forecast := stage.about.forecaster):
                 settings = {**forecast.without_length(settings)}
-            inputs = {role: self._upstream(*name, speed) for role, name in stage.inputs.items()}
+            inputs = {
+                role: [kind, self._key(self.stages[key], speed) if key in self.stages else key]
+                for role, (kind, key) in stage.inputs.items()
+            }
             self._keys[request] = key_of({**stage.ingredients, "settings": settings, "inputs": inputs})
         return self._keys[request]
-
-    def _upstream(self, kind: str, key: str, speed: bool) -> list[str]:
-        stage = self.stages.get(key)
-        return [kind, key if stage is None else self._key(stage, speed)]

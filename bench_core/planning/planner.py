@@ -145,8 +145,7 @@ class Planner:
         training = self.suite.models[model].at(task).training
         inputs = {"task": ("prepare", self.prepare(task)), **self._selection_inputs(task, training), **more}
         label, files = f"{task} x {model}, {seeds}", [training.initial] if training.initial else []
-        classes = tuple(training.classes())
-        return self.maker.add(kind, {**settings, **seeding}, inputs, parts, label, files, classes)
+        return self.maker.add(kind, {**settings, **seeding}, inputs, parts, label, files, tuple(training.classes()))
 
     def _selection_inputs(self, task: str, training: TrainingBase) -> Inputs:
         """Return the separately prepared splits for checkpoint selection and early stopping, by role.

@@ -88,8 +88,7 @@ def recorded_config(kind: str, ingredients: Mapping[str, Any]) -> Config:
     settings: Mapping[str, Any] = ingredients["settings"]
     roots = installed_roots(ingredients["code"], settings)
     with meaning(chain.from_iterable(roots.values())):
-        config: Config = configured(kind, settings[kind])
-    return config
+        return configured(kind, settings[kind])  # type: ignore[no-any-return]
 
 
 def _parts_called(name: str) -> list[Part]:

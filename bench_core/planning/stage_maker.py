@@ -9,7 +9,7 @@ from bench_core.config import Config, ModelConfig, TaskConfig
 from bench_core.errors import DataError
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.hardware import device_kind
-from bench_core.planning.path_settings import mark, paths, replace_values
+from bench_core.planning.path_settings import KeyPath, mark, paths, replace_values
 from bench_core.planning.stage_code import StageCode, stage_code
 from bench_core.planning.stages import Stage
 from bench_core.registry import PartKind, stage_kind
@@ -77,9 +77,6 @@ class StageMaker:
         return self.shared(("evaluation", id(model)), evaluation)
 
     def hardware(self, name: str) -> Settings:
-        return self.shared(("hardware", name), lambda: self._hardware(name))
-
-    def _hardware(self, name: str) -> Settings:
         hardware = self.suite.hardware[name]
         device = device_kind() if hardware.device == "auto" else hardware.device
         return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
@@ -95,10 +92,10 @@ class StageMaker:
 
     def mark_files(self, skipped: Container[tuple[str, str]] = ()) -> Iterator[str]:
         """Compute the marks of all files named by settings; yield problems. Parts in `skipped` are left out."""
-        for key, path in _named_files(self.suite, skipped):
+        for path, keys_in_suite in _named_files(self.suite, skipped):
             try:
                 if path not in self.marks:
-                    self.marks[path] = mark(path, key, self.data, self.suite.folder)
+                    self.marks[path] = mark(path, ".".join(keys_in_suite), self.data, self.suite.folder)
             except DataError as error:
                 yield str(error)
 
@@ -141,18 +138,14 @@ def described(config: Config) -> dict[str, Any]:
     return {"name": config.name, **config.model_dump(mode="json")}
 
 
-def _named_files(suite: Suite, skipped: Container[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
-    """Yield the files named by settings, each with its key in the suite, except for parts in `skipped`."""
+def _named_files(suite: Suite, skipped: Container[tuple[str, str]]) -> Iterator[tuple[Path, KeyPath]]:
+    """Yield the files named by settings, each with its keys in the suite, except for parts in `skipped`."""
     for kind in ("task", "decoder", "metric", "probe"):
         for name, config in getattr(suite, f"{kind}s").items():
-            yield from _files_inside(config, f"{kind}s", name) if (kind, name) not in skipped else ()
+            yield from paths(config, (f"{kind}s", name)) if (kind, name) not in skipped else ()
     for name, entry in suite.models.items():
         for task, variant in {"": entry, **entry.by_task}.items():
             key = ("models", name, *(("by_task", task) if task else ()))
             if ("model", name) not in skipped:
-                yield from _files_inside(variant.config, *key)
-                yield from _files_inside(variant.training, *key, "training")
-
-
-def _files_inside(settings: Any, *key: str) -> Iterator[tuple[str, Path]]:
-    return ((".".join(key_path), path) for path, key_path in paths(settings, key))
+                yield from paths(variant.config, key)
+                yield from paths(variant.training, (*key, "training"))

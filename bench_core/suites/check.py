@@ -108,7 +108,7 @@ def _selection_splits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
         if select is None:
             continue
         metric = suite.metrics.get(select.metric)
-        purpose = Purpose.TRAIN if metric is None else _purpose_of(metric)
+        purpose = Purpose.TRAIN if metric is None else Purpose.SCORE if metric.needs is Scorer else Purpose.DECODE
         if purpose in task.purposes(select.split):
             continue
         lacks = "has no targets in its split" if task.purposes(select.split) else "has no split"
@@ -117,11 +117,6 @@ def _selection_splits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
         keys = training_keys(suite.effective, _name_in_suite(suite, cell.model), cell.task, (key,))
         keys = keys if "split" in select.model_fields_set else ("tasks", cell.task)
         yield Misfit(f"{cell.task}, {key} by {select.metric}", text, keys)
-
-
-def _purpose_of(metric: MetricConfig) -> Purpose:
-    """Return the purpose for which a metric reads examples."""
-    return Purpose.SCORE if metric.needs is Scorer else Purpose.DECODE
 
 
 def _decoder(suite: Suite, cell: Cell) -> Iterator[Misfit]:

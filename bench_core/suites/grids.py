@@ -43,7 +43,9 @@ def expand(source: Located, problems: Problems) -> dict[str, ModelGrid]:
         _check_names(grids[name], models, problems)
         fixed = {key: value for key, value in settings.items() if key != "grid"}
         for combination, values in grids[name].combinations.items():
-            expanded[combination] = _with_values(fixed, values)
+            expanded[combination] = fixed
+            for setting, value in values.items():
+                expanded[combination] = _put(expanded[combination], setting.split("."), value)
         _note_places(source, grids[name])
     source.data["models"] = expanded
     return grids
@@ -154,15 +156,8 @@ def _check_names(grid: ModelGrid, models: Mapping[str, Any], problems: Problems)
             problems.add(("models", name), text)
 
 
-def _with_values(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a model, updated with the values of a combination."""
-    changed = dict(settings)
-    for setting, value in values.items():
-        changed = _put(changed, setting.split("."), value)
-    return changed
-
-
 def _put(settings: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return the settings of a model with the value of a setting inside, such as `training.lr`, changed."""
     first, *rest = keys
     inside = settings.get(first)
     below = inside if isinstance(inside, Mapping) else {}

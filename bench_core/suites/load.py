@@ -36,13 +36,9 @@ REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "pr
 def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:
     """Read a suite file; raise SuiteError with every problem, each with file, line and column."""
     source = located.read(path, tolerant=True)
-    return replace(resolve(source, path.parent, profile, settings, seeds), file=_from_working_directory(path))
-
-
-def _from_working_directory(path: Path) -> str:
-    """Return a path relative to the working directory, or only the file name if it is outside."""
-    path, working_directory = path.absolute(), Path.cwd()
-    return path.relative_to(working_directory).as_posix() if path.is_relative_to(working_directory) else path.name
+    file, here = path.absolute(), Path.cwd()
+    name = file.relative_to(here).as_posix() if file.is_relative_to(here) else file.name
+    return replace(resolve(source, path.parent, profile, settings, seeds), file=name)
 
 
 def resolve(

@@ -29,8 +29,7 @@ class Names:
 
     def names(self, axis: str) -> list[str]:
         """Return the names on an axis of the suite, or the names of its metrics."""
-        section = SECTIONS.get(axis)
-        if section:
+        if section := SECTIONS.get(axis):
             entries = self.source.data.get(section) or {}
             if not isinstance(entries, Mapping):
                 raise Unreadable(section)

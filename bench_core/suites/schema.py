@@ -9,8 +9,6 @@ from bench_core.suites.axes import Names
 from bench_core.suites.training import Strict
 
 MAX_SEEDS = 100_000
-
-
 NAMES_OF_TYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  #: torch's names -> ours
 Precision: TypeAlias = Annotated[
     Literal["fp32", "tf32", "bf16", "fp16"],
