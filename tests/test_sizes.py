@@ -18,13 +18,13 @@ CORE = ROOT / "bench_core"
 FOLDERS = {
     "bench_core": 2_877,
     "commands": 905,
-    "computing": 2_548,
-    "execution": 1_492,
+    "computing": 2_540,
+    "execution": 1_499,
     "kit": 863,
-    "planning": 1_271,
+    "planning": 1_262,
     "runs": 2_650,
     "storage": 1_082,
-    "suites": 1_641,
+    "suites": 1_627,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.
