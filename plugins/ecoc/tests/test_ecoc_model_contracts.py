@@ -26,6 +26,9 @@ CODES = [
     {"bits": 5, "group": 2},
     {"bits": 4, "loss": "exact"},
     {"bits": 4, "cell": "gru", "layers": 1},
+    {"bits": 5, "reading": {"kind": "maximum-entropy", "penalty": 0.3}},
+    {"bits": 5, "reading": {"kind": "maximum-entropy", "steps": 1}},
+    {"codes": {"kind": "hybrid", "frequent": 3}, "bits": 5, "reading": "maximum-entropy"},
 ]
 INPUTS = ["scheduled", "soft", {"kind": "clvms", "constant": True}, "dlvms", {"kind": "flips", "k": 2}]
 
