@@ -135,8 +135,8 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
             raise gave(model, "score", f"{brief(column)} as {name}", due)
     for name, rows in scores.by_token.items():
         if not is_tensor(rows, tuple(batch.gold.shape), floating=False):
-            due = f"expected one number for each token of {list(batch.gold.shape)}."
-            raise gave(model, "score", f"{brief(rows)} as {name} by token", due)
+            shape: Fault = f"expected one number for each token of {list(batch.gold.shape)}."
+            raise gave(model, "score", f"{brief(rows)} as {name} by token", shape)
     if wrong := _memory(scores.memory):
         raise PluginError(f"{named(model, 'score')} gave {wrong}.")
     examples, log_probs = batch.ids.tolist(), scores.log_probs.tolist()

@@ -82,8 +82,8 @@ class Resumable(ABC):
     def _save_if_due(self) -> None:
         """Write a checkpoint if one is due; raise Stopped at the time limit."""
         checkpoints, group = self.checkpoints, self.group
-        over = checkpoints is not None and checkpoints.over()
-        due, over = group.decide([over or (checkpoints is not None and checkpoints.due()), over])
+        due, over = (checkpoints.due(), checkpoints.over()) if checkpoints is not None else (False, False)
+        due, over = group.decide([due or over, over])
         if not due:
             return
         self._check()
