@@ -7,7 +7,14 @@ import torch
 
 from bench_core import Rng
 from bench_output_layers.gray_walk import codewords
-from bench_output_layers.readings import Code, MaximumEntropyReading, NaiveReading, TemperedReading
+from bench_output_layers.plugin import MaximumEntropy, Naive, PriorTempered
+from bench_output_layers.readings import (
+    Code,
+    MaximumEntropyReading,
+    NaiveReading,
+    TemperedReading,
+    reading_method,
+)
 
 READINGS = [NaiveReading(), TemperedReading(3.0), MaximumEntropyReading(1, 0.1), MaximumEntropyReading(10, 0.1)]
 
@@ -217,3 +224,27 @@ def test_certain_bits_give_finite_scores():
     z = torch.tensor([-200.0, 200.0]).repeat(10)[None]
     for reading in READINGS:
         assert reading.distribution(z, code)[0].isfinite().all()
+
+
+def test_a_position_that_needs_no_step_takes_none_beside_others_that_do():
+    code = Code(dense(60, 30), torch.arange(1, 61) ** 2)
+    easy = code.base_rates.logit().float()
+    solution = MaximumEntropyReading(10, 0.01).solution(torch.stack([easy, easy + 1, easy]), code)
+    assert solution.steps.tolist()[::2] == [0, 0]
+    assert solution.steps[1] > 1
+    assert (solution.natural[0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "method"),
+    [
+        (Naive(), NaiveReading),
+        (PriorTempered(temperature=2.0), TemperedReading),
+        (MaximumEntropy(steps=3), MaximumEntropyReading),
+    ],
+)
+def test_settings_select_the_reading(settings, method):
+    reading = reading_method(settings)
+    assert isinstance(reading, method)
+    for name, value in settings:
+        assert name == "kind" or getattr(reading, name) == value
