@@ -10,7 +10,7 @@ from bench_core.kit import LanguageModel
 from bench_output_layers.codes import CodedHead
 from bench_output_layers.layer import ScoringHead
 
-FITTED_POSITIONS = 1000  # positions of the validation split to which readings are fitted
+FITTED_POSITIONS = 2000  # positions of the validation split to which readings are fitted
 
 
 class OutputLayerLM(LanguageModel):

@@ -30,7 +30,8 @@ MEMORY = 4  # number of these values
 TEMPERATURES = 0.1, 1e4  # smallest and largest fitted temperature
 PENALTIES = 3e-5, 10.0  # smallest and largest fitted penalty
 MAX_FLOAT32_STEPS = 20  # more steps could amplify rounding errors of float32
-GRID, REFINEMENTS = 7, 3  # numbers of settings tried in a fit, beside the two at which the refinement begins
+SOLVED_POSITIONS = 500  # positions to which the penalty of several steps, which take time, is fitted
+GRID, REFINEMENTS = 7, 5  # numbers of settings tried in a fit, beside the two at which the refinement begins
 
 
 class Code:
@@ -182,8 +183,11 @@ class MaximumEntropyReading(ReadingMethod):
     def fitted(self, z: Tensor, gold: Tensor, code: Code) -> ReadingMethod:
         if self.penalty is not None:
             return self
+        some = slice(SOLVED_POSITIONS if self.steps > 1 else None)
         low, high = (log(penalty) for penalty in PENALTIES)
-        best = _minimum(lambda x: MaximumEntropyReading(self.steps, exp(x)).nats(z, gold, code), low, high)
+        best = _minimum(
+            lambda x: MaximumEntropyReading(self.steps, exp(x)).nats(z[some], gold[some], code), low, high
+        )
         return MaximumEntropyReading(self.steps, exp(best))
 
 
