@@ -93,7 +93,9 @@ class ECOCLMConfig(RecurrentConfig):
     cites = ["oneill2019", "dietterich1995", *COMMON, "inputs.kind=dlvms: maddison2017"]
 
     bits: PositiveInt | None = None  #: codeword length; default: the minimum, or the vocabulary size for `identity`
-    codes: Codes = GrayWalkConfig()  #: codebook: gray-walk, dense, hashed, blend, hybrid, identity, or a plugin's own
+    codes: Codes = (
+        GrayWalkConfig.model_construct()
+    )  #: codebook: gray-walk, dense, hashed, blend, hybrid, identity, or a plugin's own
     group: PositiveInt = 1  #: number of codewords per token, of which training uses the best; for `codes: gray-walk`
     loss: Literal["bits", "exact"] = "bits"  #: training objective; `exact` needs a softmax over the vocabulary
     gain: PositiveFloat | None = None  #: factor of the bits' logits with `loss: exact`; default: sqrt(2 / bits)

@@ -97,7 +97,7 @@ class HybridConfig(CodebookConfig):
     cites = ["oda2017"]
 
     frequent: NonNegativeInt = 1000  #: k, the number of most frequent tokens in the softmax; 0: all tokens have codes
-    rest: RestCodes = DenseConfig()  #: codebook of the other tokens
+    rest: RestCodes = DenseConfig.model_construct()  #: codebook of the other tokens
 
     @model_validator(mode="after")
     def _rest_is_plain(self) -> Self:

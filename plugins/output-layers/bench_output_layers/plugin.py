@@ -106,8 +106,10 @@ class TransformerLMConfig(ModelConfig):
     dropout: float = Field(0.1, ge=0, lt=1)  #: rate on embeddings and on the output of every sublayer
     context: PositiveInt = 1024  #: maximum number of tokens, which sets the number of learned positions
     tied: bool = False  #: use one matrix for embedding and output layer (Press and Wolf, 2017, arXiv:1608.05859)
-    output: AnyOutputLayer = FullOutputLayer()  #: full, sampled, nce, hierarchical, adaptive or codes
-    reading: Reading = PriorTempered()  #: naive, prior-tempered or maximum-entropy; for `output: codes`
+    output: AnyOutputLayer = FullOutputLayer.model_construct()  #: full, sampled, nce, hierarchical, adaptive or codes
+    reading: Reading = (
+        PriorTempered.model_construct()
+    )  #: naive, prior-tempered or maximum-entropy; for `output: codes`
     sparse: bool | None = None  #: update only embeddings of tokens in the batch; not with a tied full softmax
 
     @model_validator(mode="after")

@@ -84,7 +84,9 @@ class ErrorCorrectingCodes(Settings):
 
     kind: Literal["codes"]
     bits: PositiveInt | None = None  #: codeword length; default: the fewest bits that distinguish the tokens
-    codes: Codes = GrayWalkConfig()  #: codebook: gray-walk, dense, hashed, blend, hybrid, identity, or a plugin's own
+    codes: Codes = (
+        GrayWalkConfig.model_construct()
+    )  #: codebook: gray-walk, dense, hashed, blend, hybrid, identity, or a plugin's own
 
 
 _Softmax: TypeAlias = FullOutputLayer | Sampled | NoiseContrastive | Hierarchical | Adaptive
