@@ -94,7 +94,7 @@ def test_bench_check_lists_the_skipped_checks(absent, small, tmp_path):
     (tmp_path / "suite.yaml").write_text(dedent(SUITE))
     done = CliRunner().invoke(bench, ["check", str(tmp_path / "suite.yaml")])
     assert (
-        f"not checked: classes of parts, files, servers and devices: these checks come with {SOURCE}." in done.output
+        f"not checked: part classes, files, servers and devices: these checks come with {SOURCE}." in done.output
     )
 
 

@@ -43,7 +43,7 @@ class ReplacedPositions:
 
 @dataclass(frozen=True)
 class Replacements:
-    """What is read at M positions."""
+    """The inputs at M positions."""
 
     embeddings: Tensor  # [M, E]
     changed: Tensor  # [M] share of the embedding from tokens other than the gold token

@@ -34,7 +34,7 @@ GRID, REFINEMENTS = 7, 3  # numbers of settings tried in a fit, beside the two a
 
 
 class Code:
-    """A codebook and the unigram distribution of its tokens, with what readings compute from them once."""
+    """A codebook and the unigram distribution of its tokens, with the values that readings compute from them once."""
 
     def __init__(
         self,
