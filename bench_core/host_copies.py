@@ -85,7 +85,7 @@ def by_host(compute: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
 
 
 def _identity(tensor: Any) -> tuple[int, int] | None:
-    """Return an identifier of a tensor's data, which changes when they are modified or copied; None if untracked."""
+    """Return an identifier of a tensor's data, which changes if it is modified or copied; None if untracked."""
     if tensor.is_inference():
         return None
     return (0, 0) if tensor.device.type == "meta" else (int(tensor._version), int(tensor.data_ptr()))

@@ -75,7 +75,7 @@ class Method(ABC):
 
     @abstractmethod
     def read(self, places: ReplacedPositions, mix: Mix) -> Replacements:
-        """Return what is read instead of the gold tokens."""
+        """Return the inputs that replace the gold tokens."""
 
     @torch.no_grad()
     def changed(self, mix: Mix, hidden: Tensor, gold: Tensor, ids: Tensor, steps: Tensor) -> Tensor:

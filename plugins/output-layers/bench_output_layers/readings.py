@@ -81,7 +81,7 @@ class ReadingMethod(ABC):
     def scores(self, z: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Return the scores [N, R] of all tokens, whose softmax is the distribution, given bit logits [N, d].
 
-        The second value is what there is to report about the computation, [N] by name.
+        The second value contains values [N] to report about the computation, by name.
         """
 
     def fitted(self, z: Tensor, gold: Tensor, code: Code) -> "ReadingMethod":
