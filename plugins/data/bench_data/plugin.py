@@ -36,8 +36,7 @@ class DataTaskConfig(TaskConfig):
     fields: RecordFields = RecordFields.model_construct()  #: meaning of the fields of a record
     target_language: str | None = Field(None, pattern=CODE)  #: ISO 639 code of the target language
     longest: PositiveInt | None = None  #: maximum tokens of a source or target in training
-    #: separator between prompt and target; default: a space, unless white space already separates them in the data
-    between: str | None = None
+    between: str | None = None  #: separator between prompt and target; default: a space, unless the data have one
     empty: Literal["error", "keep", "drop"] = "error"  #: how to treat blank texts; `drop` excludes them from `train`
 
     @property

@@ -276,7 +276,7 @@ def test_an_unknown_corpus_is_answered_with_the_nearest_name(tmp_path):
         ({"corpus": "multi30k", "pair": "de-de"}, "not a pair"),
         ({"corpus": "multi30k", "pair": "German"}, "pattern"),
         ({"pair": "de-en"}, "it has en, art"),
-        ({"corpus": "mine"}, "`pair:`, such as de-en"),
+        ({"corpus": "mine"}, "such as `pair: de-en`"),
         ({"corpus": "kftt"}, "words of 'ja' are not separated by spaces"),
         ({"corpus": "kftt", "tokenizer": {"source": "char", "target": "bpe"}, "shared": True}, "same tokenizer"),
         ({"corpus": {}, "pair": "de-en"}, "at least one of `train`, `valid`, `test` and `tests`"),
