@@ -21,7 +21,7 @@ STOP = 0  #: EOS, the only token id and action with a fixed meaning
 
 
 class Source(StrEnum):
-    """What a target is conditioned on."""
+    """The kind of source that a target is conditioned on."""
 
     NONE = "none"  # no source, at most a prompt
     TOKENS = "tokens"  # [N, S] ids

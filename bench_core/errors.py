@@ -31,4 +31,4 @@ class TrainingError(BenchError):
 
 
 class Stopped(Exception):
-    """The time limit was reached; not a failure: finished stages are stored, and the next run resumes there."""
+    """The time limit was reached; not a failure: finished stages are stored, and the next run resumes from them."""

@@ -31,7 +31,9 @@ _NAME = "_bench_host_copy"  # tensor attribute that holds its host copy
 
 
 def to_device(tensor: Tensor, device: torch.device | str, copy: bool = False) -> Tensor:
-    """Move a tensor to a device, keeping its host copy for `on_host`; `copy` also copies a tensor already there.
+    """Move a tensor to a device, keeping its host copy for `on_host`.
+
+    With `copy`, a tensor that is already on the device is copied, too.
 
     Transfers from host memory to a GPU are asynchronous.
     """
@@ -83,7 +85,7 @@ def by_host(compute: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
 
 
 def _identity(tensor: Any) -> tuple[int, int] | None:
-    """Return an identifier of a tensor's data, which changes when they are modified or copied; None if untracked."""
+    """Return an identifier of a tensor's data, which changes if it is modified or copied; None if untracked."""
     if tensor.is_inference():
         return None
     return (0, 0) if tensor.device.type == "meta" else (int(tensor._version), int(tensor.data_ptr()))

@@ -75,7 +75,7 @@ class Inspection:
 
 @dataclass
 class Findings:
-    """Results of inspections other than problems, for all profiles of a suite."""
+    """Inspection results other than problems, for all profiles of a suite."""
 
     warnings: dict[str, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)

@@ -125,7 +125,7 @@ class Additive(Metric[X]):
 
 
 def table(metric: Additive[X], parts: Sequence[X]) -> NDArray[np.float64]:
-    """Return the numbers that a metric sums, by example [N, K]."""
+    """Return the per-example numbers that a metric sums [N, K]."""
     import numpy as np
 
     columns = [np.frombuffer(column) for column in _columns(metric, parts)]

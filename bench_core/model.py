@@ -194,7 +194,7 @@ class OwnVocabulary(Model):
 
     @abstractmethod
     def text(self, tokens: list[int]) -> str:
-        """Convert tokens of its own vocabulary, without EOS, to text."""
+        """Convert tokens of the model's own vocabulary, without EOS, to text."""
 
     def output(self, tokens: list[int], prompt: Prompt) -> str:
         """Convert tokens that continue a prompt to text, without the separator; by default calls `text`."""

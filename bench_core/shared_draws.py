@@ -21,7 +21,7 @@ QUARTERS = tuple(f"log_prob_by_quarter_{number}" for number in (1, 2, 3, 4))
 #: Name in `Scores.values` of a second estimate of log p from as many new samples, in nats.
 AGAIN = "log_prob_again"
 
-#: Factor of standard errors from 4 numbers, so that the normal 95 % interval equals that of Student's t.
+#: Factor of standard errors from 4 numbers, so that the normal 95 % interval equals the interval of Student's t.
 SMALL_SAMPLE = 3.182446 / 1.959964
 
 #: Maximum ratio of the last two decreases of a bias when samples are doubled, for extrapolation.

@@ -149,7 +149,7 @@ def training_rows(setting: ModelSizes, rows: int, repeats: int, budget: float) -
 
 
 def decoding_rows(setting: ModelSizes, words: int, repeats: int, budget: float) -> list[list[str]]:
-    """Return table rows of greedy decoding, for 1 and for 64 rows."""
+    """Return the table rows for greedy decoding, with batches of 1 and 64."""
     lines = []
     for rows in (1, 64):
         batch = setting.batch(rows)

@@ -112,7 +112,7 @@ def costs(observers: Observers, updates: int, number: int, repeats: int) -> list
     for _ in range(repeats):
         bare.append(seconds(lambda: train(updates)) / updates)
         transferred.append(seconds(lambda: transfer(number)) / number)
-        for name, configs in observers.items():  # less the cost of a single event
+        for name, configs in observers.items():  # minus the cost of a single event
             whole, least = (seconds(lambda: send(configs, count)) for count in (number, 1))  # noqa: B023
             times.setdefault(name, []).append((whole - least) / (number - 1))
     update = median(bare)

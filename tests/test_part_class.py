@@ -66,7 +66,8 @@ def test_a_capability_that_the_class_lacks_is_named_with_its_methods():
 def test_a_class_that_has_the_methods_and_inherits_nothing_is_told_so():
     found = refused(BigramConfig, "Learner", capabilities={Stepper}, likelihoods={})
     assert (
-        f"capability Stepper; {__name__}.Learner has its methods, but does not inherit it. Inherit Stepper" in found
+        f"capability Stepper; {__name__}.Learner has its methods, but does not inherit from it. Inherit from Stepper"
+        in found
     )
 
 

@@ -181,7 +181,7 @@ def test_all_that_is_wrong_is_told_at_once(store):
         ({"key": "k", "kind": "train", "files": {}, "format": 2}, "a newer version of bench wrote it, in format 2"),
         ({"key": "k", "kind": "train", "files": {}, "format": 0}, "another version of bench wrote it, in format 0"),
         ({"key": "k", "kind": "train", "files": {}, "format": True}, "another version"),
-        ({"key": "k", "kind": "train", "files": {}, "format": 1}, "its seal is missing"),
+        ({"key": "k", "kind": "train", "files": {}, "format": 1}, "its checksum is missing"),
         ({"key": "k", "kind": "train", "files": {}, "ingredients": []}, "ingredients is not a mapping"),
         ({"key": "k", "kind": "train", "files": {}, "provenance": None}, "provenance is not a mapping"),
         ({"key": "k", "kind": "train", "files": {}, "cost": 1}, "cost is not a mapping"),

@@ -61,7 +61,7 @@ def main(ci: bool) -> None:
 
 
 def stamp(ci: bool) -> str:
-    """Return a stamp of what an installation depends on: this folder, this Python and the project files."""
+    """Return a stamp of an installation's dependencies: this folder, this Python and the project files."""
     files = [
         *(project.folder / "pyproject.toml" for project in projects().values()),
         ROOT / "constraints.txt",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
     from placed_settings import Located
 
-NEEDS_AUTHORS = f"classes of parts, files, servers and devices: these checks come with {installed_by(AUTHORS)}"
+NEEDS_AUTHORS = f"part classes, files, servers and devices: these checks come with {installed_by(AUTHORS)}"
 NEEDS_BUILD = "whether models have the weights that `groups` and `reset` name (see --build)"
 
 
@@ -99,7 +99,7 @@ class InspectionInputs:
 
 
 def _print_problems(path: str, problems: dict[str, str]) -> None:
-    """Print the distinct problems of a suite in file order; if only a profile has a problem, name the profile."""
+    """Print the distinct problems with a suite in file order; if only a profile has a problem, name the profile."""
     from placed_settings import listing
 
     messages = {
@@ -113,7 +113,7 @@ def _print_problems(path: str, problems: dict[str, str]) -> None:
 def _check_profiles(
     path: Path, profile: str | None, settings: tuple[str, ...], inspection: InspectionInputs | None
 ) -> Iterator[tuple[str, Suite | None, int, list[str]]]:
-    """Yield label, suite, cell count and problems of `profile` or, by default, of the suite and of each profile."""
+    """Yield label, suite, cell count and problems for `profile` or, by default, the suite and each profile."""
     from bench_core.suites import yaml_source
 
     try:

@@ -53,11 +53,11 @@ def _contradictions(config: ModelConfig, kind: type) -> Iterable[Fault]:
         if not issubclass(kind, capability):
             label, methods = capability.__name__, sorted(capability.__abstractmethods__)
             missing = [name for name in methods if not callable(getattr(kind, name, None))]
-            inherits: Fault = f"{_of(kind)} has its methods, but does not inherit it."
+            inherits: Fault = f"{_of(kind)} has its methods, but does not inherit from it."
             lacks = _lack(kind, missing) if missing else inherits
-            yield f"it declares the capability {label}; {lacks} Inherit {label} there, or correct `capabilities`."
+            yield f"it declares the capability {label}; {lacks} Inherit from {label}, or correct `capabilities`."
     if config.likelihoods and not issubclass(kind, Scorer):
-        yield f"it declares likelihoods, but {_of(kind)} is not a Scorer. Inherit Scorer there."
+        yield f"it declares likelihoods, but {_of(kind)} is not a Scorer. Inherit from Scorer."
     if issubclass(kind, Scorer) and not config.likelihoods:
         yield f"it declares no likelihoods, but {_of(kind)} is a Scorer. Declare `likelihoods`."
 

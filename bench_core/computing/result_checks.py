@@ -199,7 +199,7 @@ def check_hypotheses(rows: object, who: named, examples: Sequence[int], limits: 
             raise PluginError(f"{who} gave {brief(row)} for example {example}; expected a list of hypotheses.")
         for hypothesis in row:
             if reason := _unfit(hypothesis, limit, words):
-                raise PluginError(f"{who} gave example {example} {reason}.")
+                raise PluginError(f"{who} gave an invalid hypothesis for example {example}: {reason}.")
 
 
 def _unfit(hypothesis: object, limit: int, words: int) -> Fault:

@@ -162,5 +162,5 @@ def generate_texts(
     check_hypotheses(rows, who, examples, [decoder.config.max_tokens] * len(prompts), 1)
     for example, row in zip(examples, rows, strict=True):
         if any(hypothesis.text is None for hypothesis in row):
-            raise PluginError(f"{who} gave example {example} a hypothesis without a text.")
+            raise PluginError(f"{who} returned a hypothesis without a text for example {example}.")
     return [[*row] for row in rows]

@@ -15,7 +15,7 @@ from bench_core.files import digest
 from input_digests import folder_digest
 
 T = TypeVar("T")
-KeyPath: TypeAlias = tuple[str, ...]  #: keys to a nested value in settings, such as `("corpus", "train")`
+KeyPath: TypeAlias = tuple[str, ...]  #: key path of a nested value in settings, such as `("corpus", "train")`
 
 MARK = "sha256:"
 MARKED = re.compile(rf"{MARK}[0-9a-f]{{64}}(\..+)?")

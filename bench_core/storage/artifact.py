@@ -182,10 +182,10 @@ def _parse_manifest(text: bytes, kind: str, key: str) -> dict[str, Any]:
         wrote = f"{age} version of bench wrote it, in format {format_number!r}"
         raise ValueError(f"{wrote}, but this version reads format {FORMAT}")
     seal = SEAL.search(text)
-    if seal is None and "format" in manifest:  # older manifests have neither a seal nor a format
-        raise ValueError("it is damaged: its seal is missing")
+    if seal is None and "format" in manifest:  # older manifests have neither a checksum nor a format
+        raise ValueError("it is damaged: its checksum is missing")
     if seal and sha256(text[: seal.start()] + b"\n}").hexdigest().encode() != seal[1]:
-        raise ValueError("it is damaged: it does not match its seal")
+        raise ValueError("it is damaged: its checksum does not match")
     if (manifest.get("kind"), manifest.get("key")) != (kind, key):
         raise ValueError(f"it belongs to another artifact, {manifest.get('kind')!r} {manifest.get('key')!r}")
     _check_files(manifest.get("files"))

@@ -173,7 +173,7 @@ def _refusal(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
 
 
 def _metric(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
-    """Yield what a metric needs but the model or the suite lacks."""
+    """Yield the requirements of a metric that the model or the suite does not meet."""
     metric, keys, pair = suite.metrics[name], ("metrics", name), f"{_name_in_suite(suite, cell.model)} x {name}"
     model = suite.models[cell.model].at(cell.task).config
     if metric.needs is not Scorer:

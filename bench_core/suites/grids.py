@@ -157,7 +157,7 @@ def _check_names(grid: ModelGrid, models: Mapping[str, Any], problems: Problems)
 
 
 def _put(settings: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return the settings of a model with the value of a setting inside, such as `training.lr`, changed."""
+    """Return a model's settings with one nested setting, such as `training.lr`, changed."""
     first, *rest = keys
     inside = settings.get(first)
     below = inside if isinstance(inside, Mapping) else {}

@@ -97,7 +97,7 @@ def _check_names(names: Names, parts: Parts) -> None:
         names.check_known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
     with suppress(Unreadable):
         names.each("exempt", names.suite.exempt, (_check_exemption,))
-    reports: dict[tuple[Keys, str], dict[str, None]] = {}  # problems of training settings -> models
+    reports: dict[tuple[Keys, str], dict[str, None]] = {}  # problems with training settings -> models
     for name, entry in names.suite.models.items():
         for task, variant in {"": entry, **entry.by_task}.items():
             with suppress(Unreadable):
@@ -124,7 +124,7 @@ def _check_exemption(names: Names, keys: list[str | int], exemption: Exemption) 
 def _check_trainings(
     names: Names, entry: Entry, place: Callable[[Keys], Keys], reports: dict[tuple[Keys, str], dict[str, None]]
 ) -> None:
-    """Report problems of training settings, some in `reports`; `place` maps their keys to keys of the suite."""
+    """Report problems with training settings, some in `reports`; `place` maps their keys to keys of the suite."""
     if entry.training.trains and not any(kind.trains for kind in stage_kinds().values()):
         names.problems.add(place(()), f"training needs {source(TRAINING)}, which is not installed.")
     for check in filter(None, (kind.check for kind in stage_kinds().values())):

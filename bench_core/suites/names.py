@@ -1,4 +1,4 @@
-"""The names that a suite defines, and checks of references to them."""
+"""The names that a suite defines; checks references to them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +14,7 @@ from placed_settings import Located, Problems, Unreadable
 
 MAX_NAMES = 8  # per message
 
-#: Checks an entry of a list section, such as a table. Arguments: the names, the keys to the entry, the entry.
+#: Checks an entry of a list section, such as a table. Arguments: the names, the key path of the entry, the entry.
 Check = Callable[["Names", list[str | int], Any], None]
 
 

@@ -168,7 +168,7 @@ def _or_evaluated(config: Config | None, settings: Any, training: TrainingBase) 
 
 
 def training_keys(data: Mapping[str, Any], name: str, task: str, inside: Keys) -> Keys:
-    """Return the keys to a training setting of a model: for the task, for all tasks, or in `training:`."""
+    """Return the key path of a model's training setting: for the task, for all tasks, or in `training:`."""
     levels: list[Keys] = [("by_task", task), ()] if task else [()]
     paths: list[Keys] = [("models", name, *level, "training", *inside) for level in levels]
     return next((path for path in paths if _contains(data, path)), ("training", *inside))

@@ -22,7 +22,7 @@ DEVICE_PATTERNS = ("nvidia[0-9]*", "dxg", "nvhost-gpu")  # CUDA devices in /dev
 def report_unavailable(suite: Suite, data: Path, problems: Problems, inspector: Inspector | None = None) -> None:
     """Report unreadable files and missing devices, each at the setting or part that needs it.
 
-    With an inspector, also report the problems of parts whose files are all available.
+    With an inspector, also report problems with parts whose files are all available.
     """
     for keys, name, task, settings in _settings(suite):
         before = len(problems.messages)
@@ -84,7 +84,7 @@ def _problem(path: Path, data: Path, suite: Path) -> str | None:
 
 
 def _implicit_file_problems(settings: Any, data: Path, suite: Path) -> Iterator[str]:
-    """Yield problems with the files that a task or model reads but that are not settings."""
+    """Yield problems with the files that a task or model reads but whose paths are not settings."""
     try:
         if isinstance(settings, TaskConfig):
             with opened_only():

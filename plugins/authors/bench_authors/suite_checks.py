@@ -1,4 +1,4 @@
-"""Checks of `bench check` beyond the suite file: classes of parts, and local files, servers and devices."""
+"""The checks that `bench check` makes beyond the suite file: part classes, local files, servers and devices."""
 
 from bench_authors.availability import report_unavailable
 from bench_authors.inspector import Inspector

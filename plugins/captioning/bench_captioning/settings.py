@@ -91,7 +91,7 @@ class Pixels(Settings):
     """The pixels of images, for models that train an image encoder."""
 
     kind: Literal["pixels"] = "pixels"
-    size: int | None = Field(None, ge=8, le=512)  #: image width and height; default: 64, or that of generated scenes
+    size: int | None = Field(None, ge=8, le=512)  #: image width and height; default: 64, or the size of the scenes
 
     def side(self, corpus: Corpus) -> int:
         """Return the width and height to scale images to."""
@@ -121,7 +121,8 @@ class ResNet(Settings):
         if self.path and random:
             raise ValueError(f"remove `path`, or the settings of random networks: {', '.join(sorted(random))}")
         if self.depths is not None and len(self.depths) != len(self.widths):
-            raise ValueError(f"`depths` ({len(self.depths)}) and `widths` ({len(self.widths)}) must be equally long")
+            lengths = f"`depths` ({len(self.depths)}) and `widths` ({len(self.widths)})"
+            raise ValueError(f"{lengths} must have the same length")
         return self
 
     @property

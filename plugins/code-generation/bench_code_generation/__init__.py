@@ -1,1 +1,1 @@
-"""Code generation: the task from pseudo-code to Python, and its metrics."""
+"""Code generation: translating pseudo-code to Python, and metrics for this task."""

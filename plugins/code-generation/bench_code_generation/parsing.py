@@ -50,7 +50,7 @@ def _lines(words: list[str], newline: str) -> Iterator[list[str]]:
 
 
 def _completions(code: str) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a context ("" for none) and the program to which it completes a line, simplest first."""
+    """Yield contexts that complete a line ("" for none), each with the completed program, simplest first."""
     yield "", code
     body = f"{code} pass" if code.endswith(":") else code
     if body != code:

@@ -115,7 +115,7 @@ def test_pairs_to_train_on_are_chosen_and_counted(files, tmp_path):
 
 def test_empty_code_that_counts_is_an_error_with_file_and_line(files, tmp_path):
     (tmp_path / "test.target").write_text("return x\n \nif x :\n")
-    with pytest.raises(DataError, match=r"empty: line 2 of .*test\.target\. Every pair of test is used"):
+    with pytest.raises(DataError, match=r"empty lines: line 2 of .*test\.target\. Every pair in test is used"):
         prepared(tmp_path, files)
 
 
@@ -166,7 +166,7 @@ def test_django_is_split_by_the_order_of_its_lines(django):
 
 def test_places_in_django_are_those_of_its_one_file(django):
     (django / "django" / "all.code").write_text("x\n" * 10 + "\n" + "x\n")
-    with pytest.raises(DataError, match=r"empty: line 11 of .*all\.code\. Every pair of test"):
+    with pytest.raises(DataError, match=r"empty lines: line 11 of .*all\.code\. Every pair in test"):
         prepared(django, "django")
 
 

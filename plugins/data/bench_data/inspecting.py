@@ -15,7 +15,7 @@ from bench_data.reading import RecordReader
 from bench_data.settings import AlignedFiles, Hub, RecordFiles, Saved
 from bench_text.api import Example, Lengths, SentencePiece, Writing, check_tokenizer
 
-MAX_CACHED_CHARS = 1_000_000  #: characters of examples cached for checks of the models' limits
+MAX_CACHED_CHARS = 1_000_000  #: characters of examples cached to check the models' limits
 
 
 def inspect(config: DataTaskConfig, inspection: Inspection) -> None:

@@ -36,7 +36,7 @@ class DataTaskConfig(TaskConfig):
     fields: RecordFields = RecordFields.model_construct()  #: meaning of the fields of a record
     target_language: str | None = Field(None, pattern=CODE)  #: ISO 639 code of the target language
     longest: PositiveInt | None = None  #: maximum tokens of a source or target in training
-    between: str | None = None  #: separator of prompt and target; default: a space, unless data have whitespace there
+    between: str | None = None  #: separator between prompt and target; default: a space, unless the data have one
     empty: Literal["error", "keep", "drop"] = "error"  #: how to treat blank texts; `drop` excludes them from `train`
 
     @property

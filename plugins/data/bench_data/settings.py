@@ -47,7 +47,7 @@ NOT_TRAINED_ON = ("id", "group", "references")
 
 
 class Origin(Settings):
-    """Where the examples of a split come from."""
+    """The origin of a split's examples."""
 
     fields: RecordFields = RecordFields.model_construct()  #: fields that differ from the task's
     where: dict[str, str | list[str]] = {}  #: only records whose field has this text, or one of these texts

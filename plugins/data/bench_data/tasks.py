@@ -30,7 +30,7 @@ class DataTask(SequenceTask):
     _left_out: Mapping[str, int] = {}  # counts of the training split
 
     def separators(self, split: Split) -> Mapping[int, str]:
-        """Return the separators of prompts and targets, from `between` or from the data."""
+        """Return the separators between prompts and targets, from `between` or from the data."""
         if self.config.between is None:
             return super().separators(split)
         return dict.fromkeys(self.sources(split), self.config.between)

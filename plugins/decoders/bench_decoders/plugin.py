@@ -97,8 +97,9 @@ class BeamConfig(RankingConfig):
     """Beam search.
 
     Welleck et al. (2020, Definition A.1) use `finish: first` in experiments and `finish: k` in Definition A.2. The
-    RNN notes use `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`. With this `finish`, these
-    `candidates` and `refill`, it equals transformers' beam search with length penalty 0 and a single EOS token.
+    RNN notes use `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`. With `finish: exhausted`,
+    `candidates: finished_and_alive` and `refill: true`, it is equivalent to transformers' beam search with length
+    penalty 0 and a single EOS token.
     """
 
     name, target = "beam", "bench_decoders.beam:Beam"

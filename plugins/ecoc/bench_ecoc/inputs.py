@@ -43,7 +43,7 @@ class ReplacedPositions:
 
 @dataclass(frozen=True)
 class Replacements:
-    """What is read at M positions."""
+    """The inputs at M positions."""
 
     embeddings: Tensor  # [M, E]
     changed: Tensor  # [M] share of the embedding from tokens other than the gold token
@@ -75,7 +75,7 @@ class Method(ABC):
 
     @abstractmethod
     def read(self, places: ReplacedPositions, mix: Mix) -> Replacements:
-        """Return what is read instead of the gold tokens."""
+        """Return the inputs that replace the gold tokens."""
 
     @torch.no_grad()
     def changed(self, mix: Mix, hidden: Tensor, gold: Tensor, ids: Tensor, steps: Tensor) -> Tensor:

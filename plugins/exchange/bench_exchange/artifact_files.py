@@ -1,4 +1,4 @@
-"""Artifact files in exports: which files are exported, and checks of their contents."""
+"""Artifact files in exports: selects them and checks their contents."""
 
 import gzip
 import zlib

@@ -52,7 +52,7 @@ NOT_RUN_REASON = "in none of the merged runs"
 def merge(folders: Sequence[Path], out: Path, prefer: Sequence[Path] = ()) -> Run:
     """Write a run with the cells of several runs, and return it.
 
-    Of the runs in `prefer`, earlier runs take precedence. Raises SuiteError if the runs come from different suites,
+    Earlier runs in `prefer` take precedence. Raises SuiteError if the runs come from different suites,
     or if a cell was computed differently in two runs that are not in `prefer`.
     """
     runs = {folder: read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)}
@@ -279,6 +279,6 @@ def _merge_skips(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]], cells
 
 
 def _merge_hardware(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]]) -> Any:
-    """Return the hardware settings of all names; if hardware is not named, the settings of the first run."""
+    """Return the settings of all named hardware; if any run has hardware without names, those of the first run."""
     settings = [suite.get("hardware") or {} for suite in suites]
     return _merge_mappings(settings) if all(isinstance(run.suite.hardware, dict) for run in runs) else settings[0]

@@ -45,7 +45,7 @@ class Ingredients(Open):
 
 
 def recorded_kind(kind: str) -> str:
-    """Return the stage kind of which a kind of artifact is the record, or `kind` itself if it is not a record."""
+    """Return the stage kind recorded by an artifact kind, or `kind` itself if it is not a record."""
     return next((name for name, record in records().items() if record == kind), kind)
 
 

@@ -1,4 +1,4 @@
-"""The files of published checkpoints, and checks of their model family; does not import torch."""
+"""The files of published checkpoints; checks their model family; does not import torch."""
 
 import json
 from collections.abc import Mapping

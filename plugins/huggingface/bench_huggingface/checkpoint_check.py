@@ -18,7 +18,7 @@ from bench_huggingface.folder import CONFIG, TOKENIZER
 from bench_huggingface.plugin import CheckpointConfig
 
 MAX_EXAMPLES = 10_000  #: examples per split whose tokens are counted
-BOUNDARY_SLACK = 2  #: maximum change of the number of tokens at the boundary of prompt and target
+BOUNDARY_SLACK = 2  #: maximum change of the number of tokens at the boundary between prompt and target
 TOKENIZER_CONFIG, SPECIAL_TOKENS, TEMPLATE = "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"
 GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")  #: tokenizer classes without built-in tokens
 #: Names of tensors with one row per token.

@@ -21,7 +21,8 @@ def windows(batch: Batch, positions: int, stride: int, swap: Callable[[list[int]
     """Yield the windows of each row; a single window if all input tokens fit (the last token is not an input).
 
     Window w reads up to `positions` tokens of prompt and target, from token w * stride on. A token is scored in the
-    first window that predicts it; except in window 0, at least positions - stride + 1 tokens precede it there.
+    first window that predicts it; in every window except the first, it is preceded by at least positions - stride + 1
+    tokens.
     """
     assert batch.source is not None
     assert batch.source_length is not None

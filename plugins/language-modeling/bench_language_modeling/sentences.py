@@ -9,7 +9,7 @@ ENDS = frozenset(".!?")
 
 
 def by_spacy(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Split after spaCy's sentence-ending signs and the quotes and brackets that follow them.
+    """Split after spaCy's sentence-final punctuation and the quotes and brackets that follow them.
 
     Each paragraph becomes a Doc with the given words, so spaCy's tokenizer is not used.
     """

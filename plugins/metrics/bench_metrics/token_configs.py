@@ -16,7 +16,7 @@ class BandPerplexityConfig(MetricConfig):
     range = 0, inf  # estimated probabilities may exceed 1
 
     first: PositiveInt = 1  #: first rank of the band
-    last: PositiveInt | None = None  #: last rank of the band; default: that of the rarest token
+    last: PositiveInt | None = None  #: last rank of the band; default: the rank of the rarest token
     by: str | None = None  #: likelihood of the model to use; default: its first likelihood
 
     @model_validator(mode="after")

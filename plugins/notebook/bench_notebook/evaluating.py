@@ -64,7 +64,7 @@ def evaluate(
     other parts are not cached, because their code may change between calls. The run is written to the folder `out`;
     without `out`, it is deleted together with the returned object.
 
-    Raises SuiteError listing all problems of the arguments. Failed cells are marked in the run.
+    Raises SuiteError listing all problems with the arguments. Failed cells are marked in the run.
     """
     with _exclusive():
         reader = ArgumentReader(AdHocParts())

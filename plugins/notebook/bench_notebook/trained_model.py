@@ -65,7 +65,7 @@ class TrainedModel:
         if name is None and len(names) > 1:
             raise SuiteError(f"the run has several decoders. Choose one of {', '.join(names)}.")
         if name is not None and name not in names:
-            raise SuiteError(f"no decoder of {self._stage.label} is called {name!r}. {suggestion(name, names)}")
+            raise SuiteError(f"{self._stage.label} has no decoder called {name!r}. {suggestion(name, names)}")
         chosen: Decoder[Any] = built("decoder", self._decoders[name or names[0]])
         return chosen
 
@@ -109,7 +109,7 @@ class TrainedModel:
     def decode(
         self, texts: Sequence[str], decoder: str | Decoder[Any] | None = None, first: int = 0
     ) -> list[Prediction]:
-        """Decode texts; each prediction equals the run's prediction for an example with the same prompt and id.
+        """Decode texts; predictions are the same as in the run for examples with the same prompt and id.
 
         `decoder` is a name in the suite or a Decoder; it may be omitted if the suite has a single decoder. The ids of
         texts count from `first`; samples depend on the seed and on the id. For double precision, first call

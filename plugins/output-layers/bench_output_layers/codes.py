@@ -186,7 +186,7 @@ class Ecoc(CodedHead):
 
     @property
     def code(self) -> Code:
-        """Return what readings need to know; cached."""
+        """Return the inputs of readings; cached."""
         dtype = self.linear.weight.dtype
         more = self.code_scores, self.naive
         return self.table.cached(f"code {dtype}", lambda: Code(self.table.numbers(dtype), self.counts, *more))

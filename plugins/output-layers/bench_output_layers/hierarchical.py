@@ -19,9 +19,9 @@ class HierarchicalSoftmax(ScoringHead):
     """p(w) = p(class of w) p(w | its class), with classes of equal size (Goodman, 2001, arXiv:cs/0108006).
 
     A class consists of consecutive tokens, in random order, by decreasing count, or by decreasing similarity to the
-    most frequent token (`embedding`). The last class may be smaller. Similarities are those of the word vectors in
-    `info.files["vectors"]`, or of skip-gram vectors of `vector_size` dimensions that `fit_statistics` learns; until
-    then, classes are by count.
+    most frequent token (`embedding`). The last class may be smaller. Similarities are computed from the word
+    vectors in `info.files["vectors"]`, or from skip-gram vectors of `vector_size` dimensions that `fit_statistics`
+    learns; until then, classes are by count.
     """
 
     class_of: Tensor  # [V] class of each token

@@ -59,7 +59,7 @@ class ScoringHead(Head[State]):
     def target_ranks(self, units: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Return the most probable token and the rank of each token of `gold` [M], given `units` [M, H].
 
-        Rank 1 is the most probable token; of equally probable tokens, the one with the lower id has the lower rank.
+        Rank 1 is the most probable token; among equally probable tokens, a lower id has the lower rank.
         """
         parts = [ranks_in(self.distribution(some), tokens) for some, tokens in chunks(self.tokens, units, gold)]
         best, rank = zip(*parts, strict=True)

@@ -1,4 +1,4 @@
-"""Codewords with eight bits per byte, and checks of a codebook."""
+"""Codewords with eight bits per byte; checks codebooks."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -60,7 +60,7 @@ class CodebookProbeConfig(ProbeConfig):
 class ClosenessConfig(MetricConfig):
     """Mean cosine between the target and wrong predictions (the most probable token after the gold tokens).
 
-    Vectors are read from a file, or learned from a text: never those of the model under test.
+    Vectors are read from a file, or learned from a text; the embeddings of the model under test are never used.
     """
 
     name, target = "closeness", "bench_output_layers.closeness:Closeness"
@@ -69,7 +69,7 @@ class ClosenessConfig(MetricConfig):
     libraries = frozenset({"gensim"})
 
     vectors: Path | None = None  #: word vector file in word2vec or GloVe format
-    text: Path | None = None  #: text to learn skip-gram vectors from, such as that of the training split
+    text: Path | None = None  #: text to learn skip-gram vectors from, such as the training split
     size: PositiveInt = 100  #: dimensions of learned vectors
     of: Literal["predictions", "unigrams"] = (
         "predictions"  #: `unigrams`: in place of each, a token sampled by frequency

@@ -35,7 +35,7 @@ GRID, REFINEMENTS = 7, 5  # numbers of settings tried in a fit, beside the two a
 
 
 class Code:
-    """A codebook and the unigram distribution of its tokens, with what readings compute from them once."""
+    """A codebook and the unigram distribution of its tokens, with the values that readings compute from them once."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ReadingMethod(ABC):
     def scores(self, z: Tensor, code: Code) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Return the scores [N, R] of all tokens, whose softmax is the distribution, given bit logits [N, d].
 
-        The second value is what there is to report about the computation, [N] by name.
+        The second value contains values [N] to report about the computation, by name.
         """
 
     def fitted(self, z: Tensor, gold: Tensor, code: Code) -> "ReadingMethod":

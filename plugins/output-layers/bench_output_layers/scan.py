@@ -36,7 +36,7 @@ class Scan:
         self.columns = torch.cat([regular, padding]).T.contiguous()  # [1 or 2, blocks * BLOCK]
 
     def __call__(self, z: Tensor) -> Tensor:
-        """Return C_w . z by token [N, V], for `z` [N, d]."""
+        """Return C_w . z for each token [N, V], given `z` [N, d]."""
         scores = z.new_empty(len(z), self.tokens)
         for begin in range(0, len(z), CHUNK_POSITIONS):
             ranked = self._scores_by_rank(z[begin : begin + CHUNK_POSITIONS])

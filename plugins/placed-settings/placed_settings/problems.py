@@ -1,4 +1,4 @@
-"""Collects the problems of settings to report all of them at once: file, line, column, finding, remedy."""
+"""Collects problems with settings to report all of them at once: file, line, column, finding, remedy."""
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ SHAPES = {*EXPECTED, "literal_error", "enum"}  # errors of values with a wrong t
 
 @dataclass
 class Problems:
-    """The problems of settings, collected before they are reported."""
+    """Problems with settings, collected before they are reported."""
 
     source: Located
     messages: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Problems:
                 self.add(way, sentence(alternatives, schema, way), "" if alternatives[0]["loc"] else combination)
 
     def _keys_in_file(self, keys: Keys) -> Keys:
-        """Return the keys to a value, omitting keys that are not in the file, such as alternatives of a union."""
+        """Return the key path of a value, omitting keys that are not in the file, such as alternatives of a union."""
         way: Keys = ()
         for key in keys:
             way = (*way, key) if (*way, key) in self.source.places else way

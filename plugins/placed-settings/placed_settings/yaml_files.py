@@ -104,7 +104,7 @@ class Located:
 
 
 def _move_up(keys: Keys, section: Keys, number: int) -> Keys:
-    """Return the keys to a value after item `number` of the list at `section` was removed."""
+    """Return the key path of a value, adjusted for the removal of item `number` from the list at `section`."""
     place = keys[len(section)] if len(keys) > len(section) and keys[: len(section)] == section else None
     behind = isinstance(place, int) and place > number
     return (*section, place - 1, *keys[len(section) + 1 :]) if isinstance(place, int) and behind else keys

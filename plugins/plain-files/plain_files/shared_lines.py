@@ -18,13 +18,13 @@ REFERENCE = "$"  # {"$": 3} refers to the value of line 3
 def write_shared(path: Path, items: Iterable[Mapping[str, Any]], shared: Collection[str]) -> None:
     """Write mappings as gzipped JSON lines without a time stamp; values of the names in `shared` are written once.
 
-    Raises ValueError for a mapping with the name `value`, which marks lines with shared values.
+    Raises ValueError for a mapping with the key `value`, which marks lines with shared values.
     """
     lines = _SharedValues()
     with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         for item in items:
             if "value" in item:
-                raise ValueError("mappings must not have the name 'value'")
+                raise ValueError("the name 'value' is reserved: a mapping must not have the key 'value'")
             line = {name: lines.replace(value) if name in shared else value for name, value in item.items()}
             packed.write("".join([*lines.pop_new_lines(), _json(line) + "\n"]).encode())
 

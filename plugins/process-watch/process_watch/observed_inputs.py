@@ -47,10 +47,10 @@ HARMLESS = ("/usr/share/", "/usr/lib/", "/etc/", "/dev/null", "/dev/random", "/d
 
 
 class Input(NamedTuple):
-    """An input that was read: a path, a variable or a library; or an `unobserved` or `refused` input.
+    """An input: a path, variable or library that was read, or an `unobserved` or `refused` input.
 
-    For a path, the content was read, or its `status` (times, mode, link target); for a folder, its `listing`, or the
-    status of its `entries`. Paths passed to `reads` are `declared`. A `library` may be a missing module. The
+    For a file, either its content or its `status` (times, mode, link target) was read; for a folder, its `listing`
+    or the status of its `entries`. Paths passed to `reads` are `declared`. A `library` may be a missing module. The
     `variable` "*" stands for all variables.
     """
 

@@ -61,7 +61,7 @@ class ReportContents(Section):
         return {} if published is None else {"published": published}
 
     def check(self, names: Names) -> Iterable[tuple[Sequence[str | int], str]]:
-        """Report all problems of choices, tables, figures and claims with their locations."""
+        """Report all problems with choices, tables, figures and claims with their locations."""
         from bench_reports.language.choice_check import check_choices
         from bench_reports.language.figure_check import check_figures
         from bench_reports.language.table_check import check_tables

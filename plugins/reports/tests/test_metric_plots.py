@@ -405,7 +405,7 @@ def test_costs_against_a_setting_are_where_costs_are(tmp_path):
         ("kind: line, x: model.scale, y: ended, by: decoder", "model 'one' has no value for 'scale'. Set one, such as `at: {one: VALUE}`, or select"),
         ("kind: line, x: model.scale, y: ended, by: decoder, at: {one: 2.0}", "'one' and 'two' have the same place in figure 'f': 2.0."),
         ("kind: line, x: model.scale, y: ended, by: decoder, at: {one: 1, thre: 2}", "no model of this suite is called 'thre'"),
-        ("kind: line, x: model, y: ended, by: decoder, at: {one: 1}", "`at` sets values for names that lack the setting on x, but x is not a setting"),
+        ("kind: line, x: model, y: ended, by: decoder, at: {one: 1}", "`at` needs a setting as x: it gives a value to names that lack this setting"),
         ("kind: line, x: model, y: ended, by: decoder, at: {one: .inf}", "'one'"),
         ("kind: line, x: training.lr, y: ended, by: decoder", "'one' and 'two' have the same place in figure 'f'"),
         ("kind: line, x: nats, y: ended, by: [model, decoder]", "a metric or cost, which needs `points`; not 'nats'"),

@@ -73,9 +73,10 @@ class OnSlurm(Cluster):
 
     def __post_init__(self) -> None:
         if missing := [command for command in COMMANDS if shutil.which(command) is None]:
+            verb = "was" if len(missing) == 1 else "were"
             raise SuiteError(
-                f"executor 'slurm' needs {', '.join(missing)}, not found on this machine. Run where Slurm is "
-                "available, such as a login node, or test without Slurm by --with cluster=local."
+                f"executor 'slurm' needs {', '.join(missing)}, which {verb} not found on this machine. Run where "
+                "Slurm is available, such as on a login node, or use `--with cluster=local` to test without Slurm."
             )
         super().__post_init__()
 

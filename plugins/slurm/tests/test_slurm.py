@@ -289,7 +289,7 @@ def test_a_job_that_slurm_does_not_take_is_a_failed_stage_with_its_reason(suite,
 
 def test_without_slurm_there_is_one_error_before_anything_starts(suite, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(SuiteError, match="needs sbatch, srun, squeue, scancel, not found on this machine"):
+    with pytest.raises(SuiteError, match="needs sbatch, srun, squeue, scancel, which were not found on this machine"):
         run(suite, tmp_path, SlurmConfig())
     assert not (tmp_path / "store").exists()
 

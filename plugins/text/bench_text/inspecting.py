@@ -1,4 +1,4 @@
-"""Checks of tokenizers and of text lengths before a vocabulary is learned; does not import torch."""
+"""Checks tokenizers and text lengths before a vocabulary is learned; does not import torch."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

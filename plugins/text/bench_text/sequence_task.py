@@ -199,7 +199,7 @@ class SequenceTask(TokenizedTask):
         yield from stored.batches(Purpose.DECODE, Size(len(rows)))
 
     def normalized(self, prompts: Sequence[str], targets: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        """Normalize new texts like those of `examples`; by default unchanged."""
+        """Normalize new texts in the same way as `examples`; by default unchanged."""
         return prompts, targets
 
     def fitted(self, encoded: EncodedExamples) -> EncodedExamples:
@@ -215,7 +215,11 @@ class SequenceTask(TokenizedTask):
         return {row.id: row.prompt for row in self._texts(split) if row.prompt is not None}
 
     def separators(self, split: Split) -> Mapping[int, str]:
-        """Return the separator of prompt and target, for texts split by `prefix` or with white space there."""
+        """Return the separator between prompt and target, for texts that already have one in the data.
+
+        These are texts that are split by `prefix`, and all texts if white space separates every prompt from its
+        target.
+        """
         return {row.id: row.separator for row in self._texts(split) if row.separator is not None}
 
     def example_names(self, split: Split) -> Mapping[int, str]:
@@ -325,7 +329,7 @@ class SequenceTask(TokenizedTask):
         return example.source if self.config.source in TEXTS else example.prompt or None
 
     def _between(self, is_spaced: bool, has_prompts: bool) -> dict[str, str]:
-        """Return the signature entry for the separator of prompts and targets; empty without prompts."""
+        """Return the signature entry for the separator between prompts and targets; empty without prompts."""
         if has_prompts:
             return {
                 "between": "none"

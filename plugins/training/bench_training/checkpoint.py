@@ -159,7 +159,7 @@ def _flat(value: Storable, tensors: dict[str, Tensor]) -> Any:
 
 
 def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Storable:
-    """Return the data from which `_flat` made `flat`; Rows classes must be in imported modules."""
+    """Invert `_flat`: rebuild data from `flat`; modules that define Rows classes must already be imported."""
     inside: Callable[[Any], Storable] = lambda item: _built(item, tensors, device)  # noqa: E731
     kind, *content = flat
     if kind == "tensor":

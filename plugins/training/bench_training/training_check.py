@@ -1,4 +1,4 @@
-"""Checks of `training:` beyond its schema: optimizers, schedules, and their settings."""
+"""Checks `training:` beyond its schema: optimizers, schedules, and their settings."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -66,7 +66,7 @@ COMMON: Mapping[str, type[Common]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}
 
 
 def check_training(entry: Entry, report: Report) -> None:
-    """Report every problem of training settings, with its keys inside `training:`."""
+    """Report every problem with training settings, with its keys inside `training:`."""
     config = cast(TrainingConfig, entry.training)
     for check in (_optimizers, _schedules, _smoothing, _phases):
         with suppress(Unreadable):

@@ -16,7 +16,7 @@ from bench_translation.plugin import TranslationConfig
 from bench_translation.settings import Invented
 
 MIN_TRAINING_PAIRS = 2  #: minimum number of training pairs
-MAX_CACHED_CHARS = 1_000_000  #: characters of sources cached for checks of the models' limits
+MAX_CACHED_CHARS = 1_000_000  #: characters of sources cached to check the models' limits
 
 
 class LinePair(NamedTuple):

@@ -110,6 +110,6 @@ def _check_full(split: Split, pairs: Sequence[tuple[str, str]], sides: tuple[Cor
         where = [lines.place(empty[0]) for lines, line in zip(sides, pairs[empty[0]], strict=True) if not line]
         others = f"; other incomplete pairs: {len(empty) - 1:,}" if len(empty) > 1 else ""
         raise DataError(
-            f"empty: {' and '.join(where)}{others}. Every pair of {split} is used: fill such lines, or remove "
-            "them from both files."
+            f"empty lines: {' and '.join(where)}{others}. Every pair in {split} is used: fill in these lines, or "
+            "remove them from both files."
         )

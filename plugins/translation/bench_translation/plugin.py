@@ -75,7 +75,7 @@ class TranslationConfig(CorpusTaskConfig):
     def _check_pair(self) -> None:
         known = corpus.languages(self.corpus)
         if not known and self.pair is None:
-            raise ValueError("set the languages of the corpus as `pair:`, such as de-en")
+            raise ValueError("set `pair` to the languages of the corpus, such as `pair: de-en`")
         source, target = self.languages
         if known and not corpus.has(self.corpus, source, target):
             raise ValueError(

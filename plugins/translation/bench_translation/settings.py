@@ -25,7 +25,8 @@ class FilePair(Settings):
     @model_validator(mode="after")
     def _check_number(self) -> Self:
         if len(self.source) != len(self.target):
-            raise ValueError(f"`source` ({len(self.source)}) and `target` ({len(self.target)}) must be equally long")
+            lengths = f"`source` ({len(self.source)}) and `target` ({len(self.target)})"
+            raise ValueError(f"{lengths} must have the same length")
         return self
 
 

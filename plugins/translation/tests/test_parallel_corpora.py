@@ -233,7 +233,7 @@ def test_empty_lines_are_not_trained_on_and_counted(tmp_path):
 
 def test_an_empty_line_to_test_on_is_refused_by_file_and_line(tmp_path):
     settings = own(tmp_path, ENGLISH, [*OTHER[:2], "  ", OTHER[3], ""], "test")
-    with pytest.raises(DataError, match=r"line 3 of .*test\.de; other incomplete pairs: 1\. Every pair of test"):
+    with pytest.raises(DataError, match=r"line 3 of .*test\.de; other incomplete pairs: 1\. Every pair in test"):
         prepared(tmp_path, tmp_path / "folder", **settings)
 
 
@@ -276,7 +276,7 @@ def test_an_unknown_corpus_is_answered_with_the_nearest_name(tmp_path):
         ({"corpus": "multi30k", "pair": "de-de"}, "not a pair"),
         ({"corpus": "multi30k", "pair": "German"}, "pattern"),
         ({"pair": "de-en"}, "it has en, art"),
-        ({"corpus": "mine"}, "`pair:`, such as de-en"),
+        ({"corpus": "mine"}, "such as `pair: de-en`"),
         ({"corpus": "kftt"}, "words of 'ja' are not separated by spaces"),
         ({"corpus": "kftt", "tokenizer": {"source": "char", "target": "bpe"}, "shared": True}, "same tokenizer"),
         ({"corpus": {}, "pair": "de-en"}, "at least one of `train`, `valid`, `test` and `tests`"),
@@ -287,7 +287,7 @@ def test_an_unknown_corpus_is_answered_with_the_nearest_name(tmp_path):
         ({"corpus": {"tests": {"a b": {"source": "a", "target": "b"}}}, "pair": "de-en"}, "pattern"),
         (
             {"corpus": {"name": "kftt", "train": {"source": ["a", "b"], "target": "c"}}, "tokenizer": "char"},
-            "must be equally long",
+            "must have the same length",
         ),
         ({"corpus": {"name": "invented", "sentence": 3}}, "sentence"),
         ({"corpus": 3}, "name of a corpus"),

@@ -165,7 +165,7 @@ def test_an_empty_line_of_tatoeba_is_told_by_its_place_in_the_file(tmp_path):
     (tmp_path / "folder").mkdir()
     config = TranslationConfig.model_validate({"corpus": "tatoeba"})
     assert config.languages == ("tr", "en")
-    with pytest.raises(DataError, match=r"line 193 of .*eng-tur\.eng.*Every pair of test is used"):
+    with pytest.raises(DataError, match=r"line 193 of .*eng-tur\.eng.*Every pair in test is used"):
         config.load()(config, tmp_path / "folder").prepare(tmp_path)
 
 

@@ -64,7 +64,7 @@ def _weight(folder: str) -> int:
 
 
 def damages(store: Store, repair: bool = False) -> Iterator[tuple[Name, list[StoreError], Path | None]]:
-    """Read all artifacts; yield the name and the problems of each, and its new path (None if not moved)."""
+    """Read all artifacts; yield the name, problems and new path (None if not moved) of each artifact."""
     for kind, key in store.entries():
         try:
             wrong = list(store.get(kind, key).problems())

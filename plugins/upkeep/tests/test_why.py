@@ -236,7 +236,7 @@ def test_of_an_artifact_that_is_gone_or_odd_nothing_is_known_and_its_followers_a
 def test_what_did_not_change_is_said_to_be_gone(why):
     why.run()
     shutil.rmtree(why.store / "train")
-    same = "nothing changed since that run: the stage did not finish there, or was removed later"
+    same = "nothing changed since that run: the stage did not finish in it, or was removed later"
     assert groups(why()) == {"train words x one, seed 0 (and 1 more)": [same]}
 
 

@@ -46,7 +46,7 @@ class Distributions:
         return probs
 
     def count_scored(self, example: int) -> int:
-        """Return how many types are scored with an example: the types of its split and, for test, those of train."""
+        """Return how many types are scored with an example: the types of its split and, for test, also of train."""
         split = SPLITS[min(example // len(self.words), len(SPLITS) - 1)]
         counts = self.counts[split] + (self.counts["train"] if split == "test" else 0)
         return int((counts > 0).sum())

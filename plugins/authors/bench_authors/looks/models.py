@@ -91,8 +91,8 @@ class SecondLook:
                 here, there, where = repeated.describe(wrong, self._tolerance)
                 self.laws.broken(
                     DECODED_ALIKE,
-                    f"{self._pair()} gave example {some.ids[wrong]} {here} in its batch but {there} {where}{twice}; "
-                    "a row must decode the same alone, in any batch, and each time.",
+                    f"{self._pair()} gave {here} for example {some.ids[wrong]} in its batch but {there} "
+                    f"{where}{twice}; a row must decode the same alone, in any batch, and each time.",
                 )
         if isinstance(self.model, Stepper):
             self._follow(some, before)
@@ -107,9 +107,10 @@ class SecondLook:
             wrong = self._scored_otherwise(score, self.model, some, before)
             if wrong is not None and not self._is_rounding_of_scores(score, batch, rows):
                 row, value, where = wrong
-                nats: Fault = f"{before[row]:.6g} nats in its batch but {value:.6g} {where}"
+                nats: Fault = f"{before[row]:.6g} nats for example {some.ids[row]}"
                 due: Fault = "a row must score the same alone, in any batch, and each time."
-                self.laws.broken(ALIKE, f"{named(self.model, 'score')} gave example {some.ids[row]} {nats}; {due}")
+                text: Fault = f"gave {nats} in its batch but {value:.6g} {where}; {due}"
+                self.laws.broken(ALIKE, f"{named(self.model, 'score')} {text}")
         if isinstance(self.model, Stepper) and by == self._exact:
             self._add_up(some, before)
 
@@ -159,7 +160,7 @@ class SecondLook:
             if not self._close(scores[row], total):
                 self.laws.broken(
                     SUM,
-                    f"{named(model, 'score')} gave example {example} {scores[row]:.6g} nats by the exact "
+                    f"{named(model, 'score')} gave {scores[row]:.6g} nats for example {example} by the exact "
                     f"likelihood {self._exact!r}, but the steps along its target sum to {total:.6g}, including EOS.",
                 )
 
@@ -188,8 +189,8 @@ class SecondLook:
             if output.log_prob is not None and not self._close(output.log_prob, cost):
                 self.laws.broken(
                     COST,
-                    f"{self._pair()} gave example {some.ids[row]} the log_prob {output.log_prob:.6g} for "
-                    f"{output.tokens}, but the steps along its actions sum to {cost:.6g}, {what}.",
+                    f"{self._pair()} gave the log_prob {output.log_prob:.6g} for {output.tokens} "
+                    f"(example {some.ids[row]}), but the steps along its actions sum to {cost:.6g}, {what}.",
                 )
         self._check_order([(row, output) for row, output, _ in followed], without)
         if isinstance(self.model, Scorer) and self._exact and SUM not in self.laws.exempt:

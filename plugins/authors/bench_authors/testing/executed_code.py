@@ -101,7 +101,7 @@ def recorded(execution: TracedExecution) -> Iterator[None]:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a frame belongs to the import of a module; effects of imports are a separate definition."""
+    """Return whether a frame is part of importing a module; the effects of imports are defined separately."""
     while frame is not None and (code := frame.f_code) is not _PERFORM:
         if code.co_name == MODULE:
             return True

@@ -54,7 +54,7 @@ def unwritable(texts: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def head(run: Run) -> dict[str, str]:
-    """Return what a reader must know before the first table, by name."""
+    """Return the remarks to print before the first table, by name."""
     notices = [about.get("notice") or "" for about in (run.info.get("tasks") or {}).values()]
     missing, cells = sum(cell.status != "done" for cell in run.cells), count_of(len(run.cells), "cell")
     seeds = sorted({seed_of(cell) for cell in run.cells if "seed" in cell.cell})

@@ -87,7 +87,7 @@ def _with_ends(values: Sequence[float], ends: Ends | None) -> SeedMean:
 
 
 def variation(picture: Picture, trained: bool) -> str:
-    """Return a note on what means are over, and what the bands or error bars around them show."""
+    """Return a note that explains means and the bands or error bars around them."""
     shown, rows = INTERVAL_NAMES[picture.figure.kind], [row for group in picture.series for row in group.rows]
     drawn = any(getattr(row, end, None) is not None for row in rows for end in ("low", "x_low", "y_low"))
     seeds = {row.seeds for row in rows if row.seeds}

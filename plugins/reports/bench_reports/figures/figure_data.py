@@ -102,7 +102,7 @@ class Picture:
     title: str = ""  # text above it
     places: Sequence[str] = ()  # the names on x in order, if it has names
     ticks: Sequence[float] = ()  # the numbers on x in the suite, if it has numbers
-    tested: bool = False  # whether its intervals are those in tables, over seeds and examples
+    tested: bool = False  # whether its intervals are over seeds and examples, as in tables
 
     @property
     def panels(self) -> list[str]:
@@ -256,7 +256,7 @@ def is_number(value: object) -> bool:
 
 
 def axis_label(figure: Figure, numbers: Mapping[str, Score]) -> str:
-    """Return the label of an axis of metrics: each with its unit, or the common unit of several."""
+    """Return the label of a metric axis: each metric with its unit, or only the unit if several metrics share it."""
     units = {number.unit for number in numbers.values()}
     if len(numbers) > 1 and len(units) == 1 and "" not in units:
         return units.pop()

@@ -24,7 +24,7 @@ def pictures(run: Run) -> list[Picture]:
 
 
 def cost_pictures(run: Run) -> list[Picture]:
-    """Return the figures of what stages cost."""
+    """Return the figures of stage costs."""
     return [_picture(FigureData(run, figure)) for figure in _figures(run) if figure.costs]
 
 

@@ -183,7 +183,7 @@ def _size(canvas: Canvas, name: str, points: float = SMALL) -> Position:
 
 
 def add_legend(canvas: Canvas, artists: Sequence[Any], labels: Sequence[str]) -> None:
-    """Add a legend above the panels, and increase the height of the figure by that of the legend."""
+    """Add a legend above the panels, and increase the height of the figure by the legend's height."""
     width, height = canvas.get_size_inches()
     columns = columns_of(labels, width)
     canvas.set_size_inches(width, height + LEADING * ceil(len(labels) / columns) + 0.05)

@@ -40,7 +40,7 @@ def spread_out(heights: Sequence[float], gap: float, low: float, high: float) ->
     if (len(heights) - 1) * gap > high - low:
         return None
     order = sorted(range(len(heights)), key=lambda index: heights[index])
-    pools: list[tuple[float, int]] = []  # mean of pooled heights less the gaps below them, and their number
+    pools: list[tuple[float, int]] = []  # mean of pooled heights minus the gaps below them, and their number
     for rank, index in enumerate(order):
         pools.append((heights[index] - rank * gap, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:

@@ -92,7 +92,7 @@ def beside(
 
 
 def _touch(tick: tuple[float, str], other: tuple[float, str], along: bool) -> bool:
-    """Return whether the texts of two ticks, centred there, touch."""
+    """Return whether the texts of two ticks, each centred on its tick, touch."""
     needed = DIGIT * SMALL * (len(tick[1]) + len(other[1])) / 2 + TICK_GAP if along else LINE * SMALL
     return abs(tick[0] - other[0]) < needed
 

@@ -9,7 +9,7 @@ from bench_reports.language.table_names import names_in_table
 
 
 def check_choices(names: Names) -> None:
-    """Report every problem of a choice."""
+    """Report every problem with a choice."""
     choices = language(names.suite).choose
     names.each("choose", choices, (_check_grids, _check_decoders, _check_by, _check_split))
     names.unlike("choose", "choice", choices)

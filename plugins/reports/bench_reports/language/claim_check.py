@@ -35,7 +35,7 @@ class _Claims:
     names: Names
 
     def check(self, names: Names, keys: list[str | int], claim: Claim) -> None:
-        """Report every problem of a claim."""
+        """Report every problem with a claim."""
         self._check_expression([*keys, "assert"], claim.expression)
         for premise, condition in claim.requires.items():
             self._check_expression([*keys, "requires", premise], condition)
@@ -140,7 +140,7 @@ class _Claims:
         return replace(term, query=Query(term.query.metric, tuple(axes), term.query.chosen))
 
     def _resolve(self, query: Query) -> tuple[str, Query]:
-        """Return the problem of a query with `chosen`, if any, and the query with a possible result of the choice."""
+        """Return the problem, if any, with a query that uses `chosen`, and the query with a possible chosen name."""
         if not query.chosen:
             return "", query
         choices = {entry.id: entry for entry in language(self.names.suite).choose if hasattr(entry, "id")}
@@ -168,7 +168,7 @@ class _Claims:
         return f"choice {choice.id!r} does not cover {where}: no cell has its {choice.by} on {choice.split}.", query
 
     def _problems(self, query: Query, keys: list[str | int]) -> list[str]:
-        """Return the problems of a query; a cell excluded by a profile or `--set skip` is not a problem."""
+        """Return the problems with a query; a cell excluded by a profile or `--set skip` is not a problem."""
         names = [("metric", query.metric), *query.axes]
         if unknown := [(axis, name) for axis, name in names if not self._exists(axis, name)]:
             for axis, name in unknown:

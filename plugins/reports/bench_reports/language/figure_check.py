@@ -15,7 +15,7 @@ from placed_settings import Unreadable
 
 
 def check_figures(names: Names) -> None:
-    """Report every problem of a figure."""
+    """Report every problem with a figure."""
     checks = (_check_metrics, _check_places, _check_history, _check_where, _check_axes, _check_decoders)
     names.each("figures", language(names.suite).figures, checks)
     tables = [getattr(table, "id", None) for table in language(names.suite).tables]

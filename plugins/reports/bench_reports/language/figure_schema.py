@@ -95,7 +95,7 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _of_its_x(self) -> Self:
-        """Check the keys that depend on what a line or bars have on x."""
+        """Check the keys that depend on the x axis of a line or bars."""
         if self.kind == "bar" and not self.place:
             raise ValueError(f"the x of bars must be an axis or a setting, such as `decoder.width`, not {self.x!r}")
         if isinstance(self.bins, tuple) and (not self.bins or [*self.bins] != sorted({*self.bins})):
@@ -105,7 +105,7 @@ class Figure(Strict):
         if self.kind == "histogram" and isinstance(self.bins, tuple):
             raise ValueError("`bins` of a histogram must be a number of bins")
         if self.at and not (self.place and self.place.setting):
-            raise ValueError("`at` sets values for names that lack the setting on x, but x is not a setting")
+            raise ValueError("`at` needs a setting as x: it gives a value to names that lack this setting")
         between = self.kind == "line" and not (self.history or self.by_length or self.place)
         if self.points and not between and self.kind != "scatter":
             raise ValueError("only figures of a metric or a cost against another can have `points`")

@@ -1,4 +1,7 @@
-"""Decide exactly whether linear inequalities have a solution: the simplex of Dutertre and de Moura (2006)."""
+"""Decide exactly whether linear inequalities have a solution.
+
+Implements the simplex algorithm of Dutertre and de Moura (2006).
+"""
 
 from collections.abc import Mapping
 from fractions import Fraction

@@ -20,7 +20,7 @@ AXES_OF: Mapping[str, tuple[Axis, ...]] = {
 
 
 def check_tables(names: Names) -> None:
-    """Report every problem of a table."""
+    """Report every problem with a table."""
     checks = (
         _check_values, check_chosen, check_where_choices, check_id, _check_where, _check_axes,
         _check_baseline, _check_reference, _check_digits, _check_labels,
@@ -69,7 +69,7 @@ def _check_baseline(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_reference(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report an unknown published table, and those of its names that do not map to this table."""
+    """Report an unknown published table, and names in a published table that do not map to this table."""
     reference = table.reference
     if reference is None:
         return

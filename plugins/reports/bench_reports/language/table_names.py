@@ -11,7 +11,7 @@ from bench_reports.language.schema import Choice, Table
 
 
 def grids_of(choice: Choice, grids: Mapping[str, ModelGrid]) -> dict[str, ModelGrid]:
-    """Return the alternatives of a choice by the name of its result; `grids` are those of the suite.
+    """Return the alternatives of a choice by the name of its result; `grids` are the suite's grids.
 
     Decoders form a grid of one setting with the name of the chosen decoder.
     """

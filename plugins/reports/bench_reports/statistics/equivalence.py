@@ -29,7 +29,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class EquivalenceResult:
-    """The verdict on our mean less the published mean, and the difference itself."""
+    """The verdict on our mean minus the published mean, and the difference itself."""
 
     verdict: Verdict
     difference: Estimate | None  # None if the variance over training runs is unknown

@@ -215,7 +215,7 @@ def _between(pairs: Group) -> tuple[float, float]:
 
 
 def difference(ours: Measured, theirs: Measured) -> Estimate:
-    """Return our mean less theirs; on a log scale, the logarithm of their ratio."""
+    """Return our mean minus theirs; on a log scale, the logarithm of the ratio of the two."""
     return contrast([ours, theirs], [1.0, -1.0])
 
 

@@ -14,7 +14,7 @@ PILOTS = 16  # possible true variances, given a pilot's estimate
 def chance(difference: float, seeds: VariancePart, fixed: Estimate) -> float:
     """Return the probability of detecting a true difference with this variance of means over seeds.
 
-    Its degrees of freedom are those of the experiment's estimate. All other parts are taken from `fixed`.
+    This variance has the degrees of freedom of the experiment's estimate. All other parts are taken from `fixed`.
     """
     from scipy.special import ndtr
 

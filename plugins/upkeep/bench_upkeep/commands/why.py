@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_upkeep.why import Answer, Explanation
 
 INPUTS = {"prepare": "task", "train": "training", "initial": "model", "decode": "outputs", "score": "scores"}
-NOTHING_CHANGED = "nothing changed since that run: the stage did not finish there, or was removed later"
+NOTHING_CHANGED = "nothing changed since that run: the stage did not finish in it, or was removed later"
 
 
 @click.command()
