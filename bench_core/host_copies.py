@@ -31,9 +31,7 @@ _NAME = "_bench_host_copy"  # tensor attribute that holds its host copy
 
 
 def to_device(tensor: Tensor, device: torch.device | str, copy: bool = False) -> Tensor:
-    """Move a tensor to a device, keeping its host copy for `on_host`.
-
-    With `copy`, a tensor that is already on the device is copied, too.
+    """Move a tensor to a device, keeping its host copy for `on_host`; `copy` always makes a new tensor.
 
     Transfers from host memory to a GPU are asynchronous.
     """

@@ -215,11 +215,7 @@ class SequenceTask(TokenizedTask):
         return {row.id: row.prompt for row in self._texts(split) if row.prompt is not None}
 
     def separators(self, split: Split) -> Mapping[int, str]:
-        """Return the separator between prompt and target, for texts that already have one in the data.
-
-        These are texts that are split by `prefix`, and all texts if white space separates every prompt from its
-        target.
-        """
+        """Return the separator between prompt and target, for texts split by `prefix` or with white space between."""
         return {row.id: row.separator for row in self._texts(split) if row.separator is not None}
 
     def example_names(self, split: Split) -> Mapping[int, str]:
