@@ -128,8 +128,8 @@ class Model(ABC):
     def fit_on_validation(self, batches: Iterable[Batch], rng: Rng) -> None:
         """Fit settings of the evaluation, such as a temperature, on the validation split; by default does nothing.
 
-        Called after the weights are loaded, in evaluation mode, if `Config.fits_on_validation()`. What it fits is not
-        stored with the weights, so it must not be a parameter or buffer.
+        Called after the weights are loaded, in evaluation mode, if `Config.fits_on_validation()`. The fitted settings
+        are not stored with the weights, so they must not be parameters or buffers.
         """
 
     def notes(self) -> Mapping[str, str]:

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+from bench_small.forging import edited_lines
 
+import bench_core
+import bench_notebook
+from bench_core import Purpose, Rng, Scoring, Size
+from bench_core.errors import StoreError
+from bench_core.planning.cache_keys import key_of
 from bench_core.planning.plan import plan
 from bench_core.registry import extra
+from bench_core.runs.provenance import STAGES, read_stages, write_stages
+from bench_core.runs.results import read_run
 from bench_core.storage.predictions import read_predictions
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import misfits
 from bench_core.suites.load import load
+from bench_exchange.exporting import export_run
+from bench_exchange.importing import import_run
+from bench_exchange.recorded import contradictions
+from bench_exchange.verifying import Verifier
 
 FITTED = """
 from bench_core import Scores, hookimpl
@@ -109,3 +122,75 @@ def test_a_task_without_a_validation_split_is_refused(fitted, suite_file):
     suite = load(with_fitted(suite_file, **{"{name: letters}": "{name: no-valid}"}))
     reasons = {misfit.reason for misfit in misfits(suite, cells_of(suite))[0]}
     assert "no-valid has no targets in a split 'valid', on which settings of fitted are fitted." in reasons
+
+
+TEMPERED = """
+suite: tests/tempered
+tasks: {chain: {name: language-modeling, corpus: {name: markov, tokens: 1200, states: 8}, window: 10}}
+models: {codes: {name: ecoc-lm, bits: 6, hidden: 4, embedding: 4, layers: 1}}
+metrics: {perplexity: {name: perplexity, by: exact}}
+training: {updates: 2, batch_size: 4}
+splits: SPLITS
+hardware: {device: cpu, threads: 1}
+tables: [{id: chain, rows: [model], columns: [split], values: [perplexity]}]
+"""
+
+
+@pytest.fixture
+def tempered(tmp_path):
+    """Return a function that runs a suite whose splits are prepared separately."""
+
+    def made(splits):
+        (tmp_path / "suite.yaml").write_text(TEMPERED.replace("SPLITS", splits))
+        return bench_core.run(tmp_path / "suite.yaml", store=tmp_path / "store", out=tmp_path / "runs")
+
+    return made
+
+
+@pytest.mark.parametrize("splits", ["[test]", "[valid, test]"])
+def test_a_run_with_fitted_settings_holds_and_is_imported(tempered, tmp_path, splits):
+    run, store = tempered(splits), Store(tmp_path / "store")
+    assert [*Verifier(store).verify(run.folder)] == []
+    export_run(run, store, tmp_path / "run.zip")
+    there = import_run(tmp_path / "run.zip", Store(tmp_path / "there"), tmp_path / "imported")
+    assert read_run(there.run).rows() == run.rows()
+
+
+@pytest.mark.parametrize("other", ["test", "train"])
+def test_a_run_whose_settings_were_fitted_on_another_split_is_contradicted(tempered, other):
+    run = tempered("[test]")
+    prepared = run.cells[0].artifacts["prepare" if other == "test" else "prepare/train"]
+    found, new = [], {}
+    for stage in read_stages(run.folder).values():  # inputs first
+        inputs = {role: [kind, new.get(key, key)] for role, (kind, key) in stage.inputs.items()}
+        inputs |= {"validation": ["prepare", prepared]} if "validation" in inputs else {}
+        ingredients = {**stage.ingredients, "inputs": inputs}
+        new[stage.key] = key_of({**ingredients, "scheme": stage.scheme})
+        found.append(replace(stage, key=new[stage.key], ingredients=ingredients))
+    write_stages(run.folder / STAGES, found)
+    edited_lines(
+        run.folder / "cells.jsonl",
+        lambda cell: cell | {"artifacts": {name: new[key] for name, key in cell["artifacts"].items()}},
+    )
+    texts = [remark.text for remark in contradictions(read_run(run.folder))]
+    assert any("score/perplexity: its evaluation split" in text for text in texts), texts
+
+
+def test_a_loaded_model_scores_with_the_settings_fitted_in_its_run(tempered, tmp_path):
+    loaded = bench_notebook.load(tempered("[test]").folder, tmp_path / "store")
+    (stored,) = loaded.all_outputs()
+    model = loaded.model("codes")
+    first = next(iter(model.task.batches("test", Purpose.SCORE, Size(128))))
+    scores = model.module.score(first, Scoring("exact", Rng(0)))
+    assert scores.log_probs[0].item() == pytest.approx(next(iter(stored)).target_log_prob, rel=1e-5)
+
+
+def test_a_model_with_fitted_settings_that_was_never_evaluated_is_not_loaded_without_them(tempered, tmp_path):
+    run = tempered("[test]")
+    keys = {key for name, key in run.cells[0].artifacts.items() if name.startswith(("score", "measure"))}
+    edited_lines(
+        run.folder / "cells.jsonl",
+        lambda cell: cell | {"artifacts": {name: key for name, key in cell["artifacts"].items() if key not in keys}},
+    )
+    with pytest.raises(StoreError, match=r"'ecoc-lm' fits settings on the validation split, but .* Add a decoder"):
+        bench_notebook.load(run.folder, tmp_path / "store").model("codes")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench_authors.commands.new import MAX_NAME_CHARACTERS, PARTS
+from bench_authors.testing import toys
 from bench_core.commands.main import main
 
 BIN = Path(sys.executable).parent
@@ -70,6 +71,13 @@ def installed(made, tmp_path_factory):
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
     run(made, *pip, "--target", site, *(made / f"bench-fresh-{kind}" for kind in PARTS))
     return {"PYTHONPATH": str(site)}
+
+
+def test_written_tests_use_toys_that_exist(made):
+    """Their run is in `make nightly`: it installs all of them."""
+    used = {name for path in made.rglob("test_*.py") for name in re.findall(r"toys\.(\w+)", path.read_text())}
+    assert used
+    assert [name for name in used if not hasattr(toys, name)] == []
 
 
 @pytest.mark.parametrize("folder", ["", "short", "long"])

@@ -9,34 +9,24 @@ from pydantic import PositiveFloat, PositiveInt, model_validator
 from bench_captioning.plugin import IMAGE_CHANNELS, ImageChannels
 from bench_core import Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_ecoc.former_codes import with_codes
-from bench_ecoc.settings import (
-    CLVMS,
-    DLVMS,
-    Dropout,
-    Flips,
-    Gold,
-    Inputs,
-    Rates,
-    Soft,
-)
+from bench_ecoc.settings import CLVMS, DLVMS, Dropout, Flips, Gold, Inputs, Rates, Soft
 from bench_output_layers.plugin import (
     Codes,
     FullOutputLayer,
     GrayWalkConfig,
     Hierarchical,
     HybridConfig,
-    MaximumEntropy,
     Naive,
     OutputLayer,
     PriorTempered,
     Reading,
     check_tied,
     fits_on_validation,
+    inexact_laws,
     vector_files,
-)  # fmt: skip
+)
 from bench_rnn.plugin import CELLS, Cell
 
-FEW_STEPS = 20  #: steps of maximum entropy up to which rounding errors stay small
 COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=soft: oneill2019")
 
 
@@ -134,14 +124,11 @@ class ECOCLMConfig(RecurrentConfig):
         return fits_on_validation(self.reading)
 
     def exempt(self) -> Mapping[str, str]:
-        if not isinstance(self.reading, MaximumEntropy) or self.reading.steps <= FEW_STEPS:
-            return {}
-        laws = ("a_row_scores_alike_alone_and_in_a_batch", "the_score_is_the_sum_of_its_steps")
-        return dict.fromkeys(laws, "many steps of maximum entropy amplify rounding errors where they do not converge")
+        return inexact_laws(self.reading)
 
     def extras(self) -> Set[str]:
         """Return the extra that installs gensim if word vectors are learned."""
-        return {"vectors"} if self.codes.needs_vectors() and self.codes.vector_file() is None else set()
+        return {"vectors"} if self.codes.learns_vectors() else set()
 
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return the file of word vectors."""
@@ -165,11 +152,11 @@ class SoftmaxLMConfig(RecurrentConfig):
 
     def extras(self) -> Set[str]:
         """Return the extra that installs gensim if word vectors are learned."""
-        return {"vectors"} if isinstance(self.output, Hierarchical) and self.output.learns_vectors() else set()
+        return {"vectors"} if self.output.learns_vectors() else set()
 
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return the file of `vectors` of `output: hierarchical`."""
-        return vector_files(self.output.vectors if isinstance(self.output, Hierarchical) else None, data)
+        return vector_files(self.output.vector_file(), data)
 
     def smooths_labels(self) -> bool:
         """Return whether the softmax is computed in full."""

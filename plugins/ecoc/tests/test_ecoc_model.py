@@ -308,8 +308,8 @@ def test_ranks_of_equally_probable_tokens_go_by_id():
     lm = model("full")
     for weights in lm.head.parameters():
         torch.nn.init.zeros_(weights)
-    best, rank = lm.head.target_ranks(torch.randn(9, 5), torch.arange(9))
-    assert (best.tolist(), rank.tolist()) == ([0] * 9, [*range(1, 10)])
+    read = lm.head.read(torch.randn(9, 5), torch.arange(9))
+    assert (read["best"].tolist(), read["rank"].tolist()) == ([0] * 9, [*range(1, 10)])
 
 
 def test_a_bound_reports_no_tokens():

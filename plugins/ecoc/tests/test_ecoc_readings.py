@@ -128,6 +128,34 @@ def test_a_transformer_with_codes_fits_its_reading_too():
     assert nats(lm) < before
 
 
+def test_only_codes_have_a_reading():
+    assert TransformerLMConfig().reading is None
+    assert TransformerLMConfig.model_validate({"output": "codes"}).reading.kind == "prior-tempered"
+    with pytest.raises(ValueError, match=r"`output: full` has none. Leave it out, or choose `output: codes`"):
+        TransformerLMConfig.model_validate({"reading": "naive"})
+
+
+@pytest.mark.parametrize("config", [ECOCLMConfig, TransformerLMConfig])
+@pytest.mark.parametrize(("steps", "exempt"), [(20, False), (21, True)])
+def test_every_model_with_many_steps_states_which_contracts_these_break(config, steps, exempt):
+    settings = {"reading": {"kind": "maximum-entropy", "steps": steps}}
+    coded = settings if config is ECOCLMConfig else {**settings, "output": "codes"}
+    assert bool(config.model_validate(coded).exempt()) == exempt
+
+
+@pytest.mark.parametrize("reading", READINGS, ids=str)
+@torch.no_grad()
+def test_half_precision_changes_scores_by_its_rounding_only(reading):
+    """Shares of rare tokens and base rates need more digits than the weights have."""
+    hidden = torch.randn(7, 6, generator=torch.Generator().manual_seed(1)).bfloat16()
+    half = model(reading).bfloat16()
+    rounded = model(reading)
+    rounded.load_state_dict({name: weights.float() for name, weights in half.state_dict().items()})
+    found = half.head.distribution(hidden)
+    assert found.isfinite().all()
+    assert torch.allclose(found.float(), rounded.head.distribution(hidden.float()), atol=0.1)
+
+
 def test_only_the_naive_reading_fits_groups_and_exact_training():
     assert ECOCLMConfig().reading.kind == "prior-tempered"
     for settings in ({"group": 2}, {"loss": "exact"}):

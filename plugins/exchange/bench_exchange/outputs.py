@@ -25,8 +25,8 @@ KINDS: tuple[Kind, ...] = ("decode", "score")
 T = TypeVar("T")
 
 TARGETS = ("target_log_prob", "target_tokens", "target_words", "target_bytes", "target_characters")
-EXAMPLE_FIELDS = (*TARGETS, "weight", "values", "group")  # fields copied from a prediction
-OUTPUT_FIELDS = ("text", "finished", "log_prob", "tokens", "actions")
+EXAMPLE_FIELDS = (*TARGETS, "weight", "values", "by_token", "group")  # fields copied from a prediction
+OUTPUT_FIELDS = ("text", "finished", "log_prob", "tokens", "actions", "token_count")
 COLUMNS = (
     *AXES, "stage", "by", "id", "rank", *OUTPUT_FIELDS, "output_values", "prompt", "references", *EXAMPLE_FIELDS,
 )  # fmt: skip
@@ -123,13 +123,21 @@ def as_rows(prediction: Prediction, about: Mapping[str, Any]) -> list[dict[str, 
 def _output(hypothesis: Hypothesis, text: str) -> dict[str, Any]:
     actions = "tokens" if hypothesis.actions == hypothesis.tokens else hypothesis.actions
     ending = {"finished": hypothesis.finished, "log_prob": _plain(hypothesis.log_prob)}
-    return {"text": text, **ending, "tokens": hypothesis.tokens, "actions": actions}
+    return {
+        "text": text,
+        **ending,
+        "tokens": hypothesis.tokens,
+        "actions": actions,
+        "token_count": hypothesis.token_count,
+    }
 
 
 def _plain(value: Any) -> Any:
     """Return a value with infinities and NaN as strings."""
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [*map(_plain, value)]
     return as_json(value) if isinstance(value, float) else value
 
 

@@ -123,13 +123,16 @@ class _RecordedRun:
                     yield from (f"{kind}: {text}" for text in self._settings(cell, kind, joint))
                     yield from self._inputs(cell, kind, joint)
                 continue
-            if role in ("select", "stop"):
-                evaluated, split = self.stages.get(key), at(stage.settings, ("training", role, "split"))
-                if evaluated is None or evaluated.kind != kind or evaluated.settings.get("split") != split:
+            train = cell.artifacts.get("prepare/train")  # splits are prepared separately
+            if role in ("select", "stop") or (role == "validation" and train):
+                evaluated = self.stages.get(key)
+                split = "valid" if role == "validation" else at(stage.settings, ("training", role, "split"))
+                about = evaluated and (evaluated.kind, evaluated.settings.get("split"), evaluated.inputs.get("task"))
+                if about != (kind, split, ("prepare", train)):
                     yield f"{name}: its evaluation split, {kind} {key}, is not recorded or differs"
                 continue
             ours = f"score/{name.partition('/')[2]}" if kind == "score" else kind
-            if role == "task" and name in ("prepare", "vmapped", *WEIGHTS) and "prepare/train" in cell.artifacts:
+            if role == "task" and name in ("prepare", "vmapped", *WEIGHTS) and train:
                 ours = "prepare/train"
             if cell.artifacts.get(ours) != key:
                 yield f"{name}: its input `{role}` is {kind} {key}, which is not a stage of the cell"

@@ -904,7 +904,7 @@ def replaced(all, folder, name, content):
 @pytest.mark.parametrize(("name", "content"), SHAPES, ids=range(len(SHAPES)))
 def test_content_of_another_shape_is_refused(away, home, name, content):
     path = changed(away / "run.zip", home / "x.zip", lambda all: replaced(all, home, first(all, name), content))
-    assert re.search(r"cannot be read|invalid (artifact|file): |run/suite.yaml", refused(path, home))
+    assert re.search(r"cannot be read|invalid (artifact|file): |run/suite.yaml|: history/\S+: ", refused(path, home))
 
 
 def test_entries_that_are_not_those_of_their_manifest_are_refused(away, home):

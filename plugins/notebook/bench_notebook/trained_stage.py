@@ -65,14 +65,21 @@ class TrainedCells:
         if any(key not in recorded for key in keys.values()):
             raise StoreError(f"{self.run.folder} does not record how {self.label} was trained. Run the suite again.")
         inputs = {role: (recorded[key].kind, key) for role, key in keys.items()}
-        self._check_stored(inputs, recorded)
         used = [*self._uses(recorded)]
+        if used and "validation" in used[0][1].inputs:  # settings of the evaluation are fitted as in the run
+            inputs["validation"] = used[0][1].inputs["validation"]
+        self._check_stored(inputs, recorded)
         trained = recorded[inputs["model"][1]]
         settings = used[0][1].settings if used else self._settings(trained)
         access = at(read_parts(self.run.folder), ("models", cell.cell["model"], cell.cell["task"], "access")) or {}
         model = {**trained.settings["model"], **settings.get("evaluation", {}), **access}
-        if not configured("model", model).takes_new_prompts:
-            name = model["name"]
+        config, name = configured("model", model), model["name"]
+        if config.fits_on_validation() and "validation" not in inputs:
+            raise StoreError(
+                f"{self.label}: {name!r} fits settings on the validation split, but the run neither decoded nor "
+                "scored with it. Add a decoder or a metric to the suite, and run it again."
+            )
+        if not config.takes_new_prompts:
             raise SuiteError(
                 f"{self.label}: {name!r} has outputs for the prompts of the suite only; it cannot decode new prompts."
             )

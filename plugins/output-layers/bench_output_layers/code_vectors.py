@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from bench_core import DataError, Rng, TaskInfo
+from bench_core import DataError, PluginError, Rng, TaskInfo
 from bench_output_layers.codebooks import CodebookConfig, VectorCodebookConfig
 from bench_output_layers.vectors import Vectors, vectors_of
 
@@ -18,7 +18,11 @@ def vectors_for(
     """
     if not codebook.needs_vectors():
         return None
-    assert isinstance(codebook, VectorCodebookConfig)
+    if not isinstance(codebook, VectorCodebookConfig):
+        raise PluginError(
+            f"the codebook {codebook.name!r} needs word vectors, but lacks their settings: extend "
+            "`VectorCodebookConfig`, which has `vectors` and `vector_size`."
+        )
     return vectors_of(info, codebook.vector_size, sentences, rng)
 
 

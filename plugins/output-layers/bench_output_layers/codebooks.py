@@ -58,6 +58,10 @@ class CodebookConfig(Config):
         """Return the file of word vectors; without one, vectors are learned from the training split."""
         return None
 
+    def learns_vectors(self) -> bool:
+        """Return whether word vectors are learned from the training split."""
+        return self.needs_vectors() and self.vector_file() is None
+
     def simplified(self) -> CodebookConfig:
         """Return the simplest codebook with the same codewords, so that equal models have equal keys."""
         return self

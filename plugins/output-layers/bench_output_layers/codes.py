@@ -25,19 +25,15 @@ from bench_output_layers.code_vectors import about, vectors_for
 from bench_output_layers.codebook_kinds import GrayWalkConfig
 from bench_output_layers.codebooks import CodebookConfig
 from bench_output_layers.gray_walk import ranks
-from bench_output_layers.layer import ScoringHead, chunks, counts_of, ranks_in
+from bench_output_layers.layer import ScoringHead, chunks, counts_of
 from bench_output_layers.orders import by_count
 from bench_output_layers.packed_codes import check_codewords, code_length, unpack
-from bench_output_layers.readings import Code, NaiveReading, ReadingMethod, joined_values
+from bench_output_layers.readings import Code, NaiveReading, ReadingMethod
 from bench_output_layers.vectors import Vectors
 
 
 class CodedHead(ScoringHead):
     """An output layer whose distribution over tokens is read from bits."""
-
-    @abstractmethod
-    def reading_of(self, units: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """Return log-probabilities of all tokens [M, V], given `units` [M, H], and values [M] about the reading."""
 
     @abstractmethod
     def fit_reading(self, units: Tensor, gold: Tensor) -> None:
@@ -46,15 +42,6 @@ class CodedHead(ScoringHead):
     @abstractmethod
     def bit_errors(self, hidden: Tensor, gold: Tensor) -> Tensor:
         """Return the share of wrongly predicted bits [M] of each token of `gold` [M], given `hidden` [M, H]."""
-
-    def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        parts = [self._read(*part) for part in chunks(self.tokens, units, gold)]
-        return torch.cat([some for some, _ in parts]), joined_values([values for _, values in parts])
-
-    def _read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        log_probs, values = self.reading_of(units)
-        best, rank = ranks_in(log_probs, gold)
-        return log_probs.gather(1, gold[:, None])[:, 0], {"best": best, "rank": rank, **values}
 
 
 class Ecoc(CodedHead):
@@ -187,7 +174,7 @@ class Ecoc(CodedHead):
     @property
     def code(self) -> Code:
         """Return the inputs of readings; cached."""
-        dtype = self.linear.weight.dtype
+        dtype = torch.promote_types(self.linear.weight.dtype, torch.float32)  # half precision cannot add up shares
         more = self.code_scores, self.naive
         return self.table.cached(f"code {dtype}", lambda: Code(self.table.numbers(dtype), self.counts, *more))
 

@@ -51,8 +51,8 @@ class OutputLayerLM(LanguageModel):
         if scoring.by == "bits":  # a bound has no most probable token
             log_probs, _ = self.head.score(states, batch, state.head, scoring.by)
             return Scores(_by_token(log_probs, batch).sum(1), values, memory)
-        log_probs, reported = self.head.read(batch.at_real(states), batch.at_real(batch.gold))
-        columns = {name: _by_token(column, batch) for name, column in {"log_prob": log_probs, **reported}.items()}
+        read = self.head.read(batch.at_real(states), batch.at_real(batch.gold))
+        columns = {name: _by_token(column, batch) for name, column in read.items()}
         by_token = {"gold": batch.gold, **{name: columns.pop(name) for name in ("best", "rank", "log_prob")}}
         values |= {name: column.sum(1) / batch.length for name, column in columns.items()}
         return Scores(by_token["log_prob"].sum(1), values, memory, by_token)

@@ -45,25 +45,25 @@ class ScoringHead(Head[State]):
         """Return the log-probabilities of all tokens [M, V] that decoders use, given `units` [M, H]."""
         return self.log_probs(units[:, None], State())[0][:, 0]
 
-    def read(self, units: Tensor, gold: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the log-probability of each token of `gold` [M], and values [M] by name.
+    def reading_of(self, units: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Return log-probabilities of all tokens [M, V], given `units` [M, H], and values [M] about them by name."""
+        return self.distribution(units), {}
 
-        These are `best`, the most probable token, and `rank`, the rank of the target; see `target_ranks`.
-        """
-        parts = chunks(self.tokens, units, gold)
-        log_probs = torch.cat([self.log_probs_of(*part) for part in parts])
-        best, rank = self.target_ranks(units, gold)
-        return log_probs, {"best": best, "rank": rank}
+    def read(self, units: Tensor, gold: Tensor) -> dict[str, Tensor]:
+        """Return values of each token of `gold` [M], given `units` [M, H], by name.
 
-    @torch.no_grad()
-    def target_ranks(self, units: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the most probable token and the rank of each token of `gold` [M], given `units` [M, H].
-
+        These are its `log_prob`, the most probable token `best`, the `rank` of the target, and those of `reading_of`.
         Rank 1 is the most probable token; among equally probable tokens, a lower id has the lower rank.
         """
-        parts = [ranks_in(self.distribution(some), tokens) for some, tokens in chunks(self.tokens, units, gold)]
-        best, rank = zip(*parts, strict=True)
-        return torch.cat(best), torch.cat(rank)
+        parts = [self._read(*part) for part in chunks(self.tokens, units, gold)]
+        return {name: torch.cat([values[name] for values in parts]) for name in parts[0]}
+
+    def _read(self, units: Tensor, gold: Tensor) -> dict[str, Tensor]:
+        log_probs, values = self.reading_of(units)
+        ours = log_probs.gather(1, gold[:, None])
+        tie = (log_probs == ours) & (torch.arange(self.tokens, device=gold.device) < gold[:, None])
+        rank = 1 + (log_probs > ours).sum(1) + tie.sum(1)
+        return {"log_prob": ours[:, 0], "best": log_probs.argmax(1), "rank": rank, **values}
 
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
         """Return the log-probability of each token of `gold` [M], given `units` [M, H]."""
@@ -78,14 +78,6 @@ class ScoringHead(Head[State]):
         if not (self.training and torch.is_grad_enabled()):
             return super().loss(hidden, batch, past, training)
         return self.costs(batch.at_real(hidden), batch.at_real(batch.gold), batch, training), past
-
-
-def ranks_in(log_probs: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first token of the highest log-probability [M, V], and the rank of each token of `gold` [M]."""
-    ours = log_probs.gather(1, gold[:, None])
-    ahead = (log_probs > ours).sum(1)
-    ties = ((log_probs == ours) & (torch.arange(log_probs.shape[1], device=gold.device) < gold[:, None])).sum(1)
-    return log_probs.argmax(1), 1 + ahead + ties
 
 
 class FullSoftmax(ScoringHead):

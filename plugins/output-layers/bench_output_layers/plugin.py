@@ -30,14 +30,16 @@ from bench_output_layers.settings import (
     Reading,
     check_tied,
     fits_on_validation,
+    inexact_laws,
     vector_files,
-)  # fmt: skip
+)
 
 __all__ = [
     "BlendConfig", "ClosenessConfig", "CodebookConfig", "CodebookProbeConfig", "Codes", "DenseConfig",
     "FullOutputLayer", "GrayWalkConfig", "HashedConfig", "Hierarchical", "HybridConfig", "IdentityConfig",
     "MaximumEntropy", "Naive", "OutputLayer", "PriorTempered", "Reading", "TransformerLMConfig",
-    "VectorCodebookConfig", "check_tied", "fits_on_validation", "vector_files",
+    "VectorCodebookConfig", "check_tied", "fits_on_validation", "inexact_laws",
+    "vector_files",
 ]  # fmt: skip
 
 
@@ -107,9 +109,9 @@ class TransformerLMConfig(ModelConfig):
     context: PositiveInt = 1024  #: maximum number of tokens, which sets the number of learned positions
     tied: bool = False  #: use one matrix for embedding and output layer (Press and Wolf, 2017, arXiv:1608.05859)
     output: AnyOutputLayer = FullOutputLayer.model_construct()  #: full, sampled, nce, hierarchical, adaptive or codes
-    reading: Reading = (
-        PriorTempered.model_construct()
-    )  #: naive, prior-tempered or maximum-entropy; for `output: codes`
+    reading: Reading | None = (
+        None  #: naive, prior-tempered or maximum-entropy; default with `output: codes`: prior-tempered
+    )
     sparse: bool | None = None  #: update only embeddings of tokens in the batch; not with a tied full softmax
 
     @model_validator(mode="after")
@@ -121,6 +123,14 @@ class TransformerLMConfig(ModelConfig):
             )
         if self.tied:
             check_tied(self.output)
+        coded = isinstance(self.output, ErrorCorrectingCodes)
+        if self.reading is not None and not coded:
+            raise ValueError(
+                f"`reading` makes a distribution of the bits of codes, and `output: {self.output.kind}` has none. "
+                "Leave it out, or choose `output: codes`"
+            )
+        if self.reading is None and coded:  # explicit, so that equal models have equal keys
+            vars(self).update(reading=PriorTempered())
         dense = self.tied and self.smooths_labels()
         if self.sparse and dense:
             raise ValueError(
@@ -137,23 +147,18 @@ class TransformerLMConfig(ModelConfig):
 
     def fits_on_validation(self) -> bool:
         """Return whether the temperature or penalty of the reading of codes is to be fitted."""
-        return isinstance(self.output, ErrorCorrectingCodes) and fits_on_validation(self.reading)
+        return fits_on_validation(self.reading)
+
+    def exempt(self) -> Mapping[str, str]:
+        return inexact_laws(self.reading)
 
     def extras(self) -> Set[str]:
         """Return the extra that installs gensim if word vectors are learned."""
-        output = self.output
-        if isinstance(output, ErrorCorrectingCodes):
-            learns = output.codes.needs_vectors() and output.codes.vector_file() is None
-        else:
-            learns = isinstance(output, Hierarchical) and output.learns_vectors()
-        return {"vectors"} if learns else set()
+        return {"vectors"} if self.output.learns_vectors() else set()
 
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return the file of word vectors of the output layer."""
-        output = self.output
-        if isinstance(output, ErrorCorrectingCodes):
-            return vector_files(output.codes.vector_file(), data)
-        return vector_files(output.vectors if isinstance(output, Hierarchical) else None, data)
+        return vector_files(self.output.vector_file(), data)
 
 
 @hookimpl

@@ -12,8 +12,8 @@ With a penalty of 0, p is the distribution closest to pi whose bits have these p
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log
 
@@ -21,15 +21,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bench_output_layers.settings import MaximumEntropy, PriorTempered, Reading
+from bench_output_layers.code_table import CHUNK_SCORES
+from bench_output_layers.settings import MAX_FLOAT32_STEPS, MaximumEntropy, PriorTempered, Reading
 
-CHUNK_SCORES = 2**21  # scores per chunk
 STEPS = 0.02, 50.0  # smallest and largest step, in units of the step from the unigram distribution
 SHRINKAGE = 0.3  # factor of a step that would raise the objective above its latest values
 MEMORY = 4  # number of these values
 TEMPERATURES = 0.1, 1e4  # smallest and largest fitted temperature
 PENALTIES = 3e-5, 10.0  # smallest and largest fitted penalty
-MAX_FLOAT32_STEPS = 20  # more steps could amplify rounding errors of float32
 SOLVED_POSITIONS = 500  # positions to which the penalty of several steps, which take time, is fitted
 GRID, REFINEMENTS = 7, 5  # numbers of settings tried in a fit, beside the two at which the refinement begins
 
@@ -94,7 +93,7 @@ class ReadingMethod(ABC):
         with torch.autocast(z.device.type, enabled=False):
             parts = [self.scores(some, code) for some in _chunks(z, code)]
             log_probs = [scores.log_softmax(1) for scores, _ in parts]
-        values = joined_values([of for _, of in parts])
+        values = {name: torch.cat([of[name] for _, of in parts]) for name in parts[0][1]}
         return log_probs[0] if len(parts) == 1 else torch.cat(log_probs), values
 
     def log_probs_of(self, z: Tensor, gold: Tensor, code: Code) -> Tensor:
@@ -185,10 +184,8 @@ class MaximumEntropyReading(ReadingMethod):
             return self
         some = slice(SOLVED_POSITIONS if self.steps > 1 else None)
         low, high = (log(penalty) for penalty in PENALTIES)
-        best = _minimum(
-            lambda x: MaximumEntropyReading(self.steps, exp(x)).nats(z[some], gold[some], code), low, high
-        )
-        return MaximumEntropyReading(self.steps, exp(best))
+        best = _minimum(lambda x: replace(self, penalty=exp(x)).nats(z[some], gold[some], code), low, high)
+        return replace(self, penalty=exp(best))
 
 
 class Solver:
@@ -253,11 +250,6 @@ def reading_method(reading: Reading) -> ReadingMethod:
         case MaximumEntropy(steps=steps, penalty=penalty):
             return MaximumEntropyReading(steps, penalty)
     return NaiveReading()
-
-
-def joined_values(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Concatenate values [N] of several parts, by name."""
-    return {name: torch.cat([values[name] for values in parts]) for name in parts[0]}
 
 
 def _chunks(rows: Tensor, code: Code) -> tuple[Tensor, ...]:

@@ -13,20 +13,34 @@ from pydantic import (
     PositiveInt,
     field_validator,
     model_validator,
-)  # fmt: skip
+)
 
 from bench_core import DataError, Settings, kinded
 from bench_output_layers.codebook_kinds import GrayWalkConfig
 from bench_output_layers.codebooks import Codes
 
+MAX_FLOAT32_STEPS = 20  #: steps of maximum entropy; more could amplify rounding errors of float32
 
-class FullOutputLayer(Settings):
+
+class OutputSettings(Settings):
+    """Settings of an output layer."""
+
+    def vector_file(self) -> Path | None:
+        """Return the file of word vectors; None if there is none."""
+        return None
+
+    def learns_vectors(self) -> bool:
+        """Return whether word vectors are learned from the training split."""
+        return False
+
+
+class FullOutputLayer(OutputSettings):
     """A softmax over all tokens."""
 
     kind: Literal["full"] = "full"
 
 
-class Sampled(Settings):
+class Sampled(OutputSettings):
     """A softmax trained on the target and sampled tokens only."""
 
     kind: Literal["sampled"]
@@ -34,14 +48,14 @@ class Sampled(Settings):
     by: Literal["uniform", "unigram"] = "unigram"  #: sampling distribution
 
 
-class NoiseContrastive(Settings):
+class NoiseContrastive(OutputSettings):
     """Noise-contrastive estimation."""
 
     kind: Literal["nce"]
     samples: PositiveInt = 25  #: k, number of noise words per target, sampled from the unigram distribution
 
 
-class Hierarchical(Settings):
+class Hierarchical(OutputSettings):
     """A softmax over classes of tokens, and a softmax over the tokens of each class."""
 
     kind: Literal["hierarchical"]
@@ -60,12 +74,14 @@ class Hierarchical(Settings):
             vars(self).update(vector_size=300)
         return self
 
+    def vector_file(self) -> Path | None:
+        return self.vectors
+
     def learns_vectors(self) -> bool:
-        """Return whether word vectors are learned from the training split."""
         return self.order == "embedding" and self.vectors is None
 
 
-class Adaptive(Settings):
+class Adaptive(OutputSettings):
     """A softmax over frequent tokens and clusters of rare tokens with smaller projections."""
 
     kind: Literal["adaptive"]
@@ -79,7 +95,7 @@ class Adaptive(Settings):
         return cutoffs
 
 
-class ErrorCorrectingCodes(Settings):
+class ErrorCorrectingCodes(OutputSettings):
     """Codes of tokens, whose bits are predicted independently."""
 
     kind: Literal["codes"]
@@ -87,6 +103,12 @@ class ErrorCorrectingCodes(Settings):
     codes: Codes = (
         GrayWalkConfig.model_construct()
     )  #: codebook: gray-walk, dense, hashed, blend, hybrid, identity, or a plugin's own
+
+    def vector_file(self) -> Path | None:
+        return self.codes.vector_file()
+
+    def learns_vectors(self) -> bool:
+        return self.codes.learns_vectors()
 
 
 _Softmax: TypeAlias = FullOutputLayer | Sampled | NoiseContrastive | Hierarchical | Adaptive
@@ -138,6 +160,14 @@ def fits_on_validation(reading: Reading | None) -> bool:
     """Return whether the temperature or penalty of a reading is fitted on the validation split."""
     tempered = isinstance(reading, PriorTempered) and reading.temperature is None
     return tempered or (isinstance(reading, MaximumEntropy) and reading.penalty is None)
+
+
+def inexact_laws(reading: Reading | None) -> Mapping[str, str]:
+    """Return the contracts that many steps of maximum entropy break, with the reason, as `Config.exempt`."""
+    if not isinstance(reading, MaximumEntropy) or reading.steps <= MAX_FLOAT32_STEPS:
+        return {}
+    laws = ("a_row_scores_alike_alone_and_in_a_batch", "the_score_is_the_sum_of_its_steps")
+    return dict.fromkeys(laws, "many steps of maximum entropy amplify rounding errors where they do not converge")
 
 
 def check_tied(output: _Softmax | ErrorCorrectingCodes) -> None:

@@ -451,3 +451,13 @@ def test_ties_go_to_the_most_frequent_token(place):
     made = layer("dense", place)
     first = int(by_count(made.counts)[0])
     assert made.best(torch.zeros(2, 12)).tolist() == [first, first]
+
+
+def test_a_codebook_that_needs_vectors_without_their_settings_is_an_error_of_its_author():
+    class NeedyConfig(RepeatedBinaryConfig):
+        def needs_vectors(self):
+            return True
+
+    layer = code_layer(NeedyConfig(), 4, 6)
+    with pytest.raises(PluginError, match=r"'needy' needs word vectors.*extend `VectorCodebookConfig`"):
+        layer.setup(TaskInfo([*"abcdef"], [1] * 6), RNG)

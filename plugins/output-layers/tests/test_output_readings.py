@@ -1,5 +1,6 @@
 """Readings of codes: known distributions, brute force, and what each reading promises."""
 
+from dataclasses import replace
 from math import exp, log
 
 import pytest
@@ -210,6 +211,15 @@ def test_settings_fitted_on_one_half_are_within_2_percent_of_those_fitted_on_the
         here, there = (reading.fitted(z[part], gold[part], code) for part in (valid, test))
         assert here.nats(z[test], gold[test], code) - there.nats(z[test], gold[test], code) < log(1.02)
         assert here.nats(z[valid], gold[valid], code) <= there.nats(z[valid], gold[valid], code) + 0.01
+
+
+def test_a_fit_changes_nothing_but_the_penalty():
+    shares, book = flat(), walk(200, 30)
+    code, z = Code(book, counts_of(shares)), optimal_bits(shares, book).float()
+    reading = MaximumEntropyReading(30, tolerance=0.01)
+    fitted = reading.fitted(*sampled(shares, z, 2), code)
+    assert fitted.penalty is not None
+    assert replace(fitted, penalty=None) == reading
 
 
 def test_given_settings_are_not_fitted():

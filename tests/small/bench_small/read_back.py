@@ -17,7 +17,7 @@ NUMBERS = {
 
 
 def number(value):
-    return WORDS.get(value, value)
+    return [*map(number, value)] if isinstance(value, list) else WORDS.get(value, value)
 
 
 def numbers(values):
@@ -39,11 +39,12 @@ def prediction(one):
     hypotheses = [
         Hypothesis(
             y["tokens"], y["finished"], number(y["log_prob"]), y["tokens"] if y["actions"] == "tokens" else y["actions"],
-            numbers(y["values"]),
+            numbers(y["values"]), token_count=y["token_count"],
         )
         for y in outputs
     ]  # fmt: skip
     rest = {**one, "values": numbers(one["values"]), "target_log_prob": number(one["target_log_prob"])}
+    rest["by_token"] = one["by_token"] and numbers(one["by_token"])
     return Prediction(**rest, hypotheses=hypotheses, texts=[y["text"] for y in outputs])
 
 
@@ -54,6 +55,7 @@ def of_csv(text):
         place = row["stage"], *(row[axis] or None for axis in AXES[:-1]), int(row["seed"]), row["by"] or None
         about = {name: as_number(row[name]) if row[name] else None for name, as_number in NUMBERS.items()}
         about |= {"prompt": row["prompt"], "references": json.loads(row["references"])}
+        about["by_token"] = json.loads(row["by_token"] or "null")
         one = {**about, "values": json.loads(row["values"]), "outputs": []}
         if row["rank"] in ("", "1"):
             last = one
@@ -64,5 +66,6 @@ def of_csv(text):
             actions = row["actions"] if row["actions"] in ("", "tokens") else json.loads(row["actions"])
             log_prob = float(row["log_prob"]) if row["log_prob"] else None
             more = {"actions": actions or None, "log_prob": log_prob, "values": json.loads(row["output_values"])}
+            more["token_count"] = int(row["token_count"]) if row["token_count"] else None
             last["outputs"].append({**output, **more, "text": row["text"]})
     return {place: [*map(prediction, several)] for place, several in found.items()}
