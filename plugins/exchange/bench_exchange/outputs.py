@@ -25,7 +25,7 @@ KINDS: tuple[Kind, ...] = ("decode", "score")
 T = TypeVar("T")
 
 TARGETS = ("target_log_prob", "target_tokens", "target_words", "target_bytes", "target_characters")
-EXAMPLE_FIELDS = (*TARGETS, "weight", "values", "by_token", "group")  # fields copied from a prediction
+EXAMPLE_FIELDS = (*TARGETS, "weight", "values", "by_token", "group", "written")  # fields copied from a prediction
 OUTPUT_FIELDS = ("text", "finished", "log_prob", "tokens", "actions", "token_count")
 COLUMNS = (
     *AXES, "stage", "by", "id", "rank", *OUTPUT_FIELDS, "output_values", "prompt", "references", *EXAMPLE_FIELDS,
@@ -105,9 +105,13 @@ def as_example(prediction: Prediction, about: Mapping[str, Any]) -> dict[str, An
 
 
 def as_rows(prediction: Prediction, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a prediction as one row per hypothesis, one row if there are none; lists and mappings are JSON."""
+    """Return a prediction as one row per hypothesis, one row if there are none.
+
+    Lists, mappings and `written` (which may be an empty text, or null) are JSON.
+    """
     example = as_example(prediction, about)
-    outputs = example.pop("outputs")
+    outputs, written = example.pop("outputs"), example["written"]
+    example["written"] = None if written is None else json.dumps(written, ensure_ascii=False)
     common = {name: _flat(value) for name, value in example.items()}
     rows = [
         {

@@ -208,10 +208,10 @@ def test_hostile_texts_come_back_as_they_were(run, tmp_path, text):
     whole = Prediction(
         7, text, [text, "b"], [output, other], [text, text], target_log_prob=-inf, target_tokens=3, target_words=2,
         target_bytes=9, target_characters=8, weight=1.5, values={"z": -inf}, group=4,
-        by_token={"gold": [1, 2, 0], "log_prob": [-0.25, -inf, 0.0]},
+        by_token={"gold": [1, 2, 0], "log_prob": [-0.25, -inf, 0.0]}, written=text,
     )  # fmt: skip
     not_set = [each.name for each in fields(whole) if getattr(whole, each.name) == each.default]
-    assert not_set == ["prompt"] * (not text) + ["written"]
+    assert not_set == ["prompt"] * (not text)
     found = of_cell(run, tmp_path, [whole, Prediction(8, "p", [text])])
     for form, read in (("jsonl", read_back.of_json), ("csv", read_back.of_csv)):
         path = tmp_path / f"{form}.out"

@@ -55,7 +55,7 @@ def of_csv(text):
         place = row["stage"], *(row[axis] or None for axis in AXES[:-1]), int(row["seed"]), row["by"] or None
         about = {name: as_number(row[name]) if row[name] else None for name, as_number in NUMBERS.items()}
         about |= {"prompt": row["prompt"], "references": json.loads(row["references"])}
-        about["by_token"] = json.loads(row["by_token"] or "null")
+        about |= {name: json.loads(row[name] or "null") for name in ("by_token", "written")}
         one = {**about, "values": json.loads(row["values"]), "outputs": []}
         if row["rank"] in ("", "1"):
             last = one
