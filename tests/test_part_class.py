@@ -11,8 +11,9 @@ from bench_small import parts
 from bench_small.plugin import ArgmaxConfig, BigramConfig, BlindConfig
 from click.testing import CliRunner
 
-from bench_core import Decoder, Kind, Model, PluginError, Sampler, Scorer, Stepper, registry
+from bench_core import Decoder, Kind, Model, PluginError, Sampler, Scorer, Stepper, TaskInfo, registry
 from bench_core.commands.main import bench
+from bench_core.computing.building import built_on_meta
 from bench_core.computing.part_class import part_class
 
 
@@ -129,3 +130,23 @@ def test_the_command_line_says_it_before_anything_is_trained(command, tmp_path, 
     assert done.return_value in (1, 2)
     assert "MineConfig: it declares the capability Sampler" in done.output
     assert "Traceback" not in done.output
+
+
+def test_tensors_of_a_module_have_values_after_its_model_was_built_on_the_meta_device(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "holds_ones.py").write_text(
+        "import torch\nfrom bench_small.parts import Bigram\nONES = torch.ones(2)\nclass Holder(Bigram): ...\n"
+    )
+
+    class HolderConfig(BigramConfig):
+        """A model whose module has a tensor."""
+
+        name, target = "holder", "holds_ones:Holder"
+
+    module = ModuleType("bench_holder")
+    module.bench_models = registry.hooks.hookimpl(lambda: [HolderConfig])
+    module.bench_models.__module__ = "bench_holder"
+    with registry.extra(bench_small.plugin, module):
+        model = built_on_meta({"name": "holder"}, TaskInfo(["<stop>", "a", "b"]))
+    assert {tensor.device.type for tensor in model.parameters()} == {"meta"}
+    assert sys.modules.pop("holds_ones").ONES.sum() == 2

@@ -13,7 +13,7 @@ from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.part_class import part_class
 from bench_core.computing.process_state import unchanged_state
 from bench_core.computing.result_checks import diverged
-from bench_core.data import Kind
+from bench_core.data import Kind, TaskInfo
 from bench_core.errors import PluginError, StoreError
 from bench_core.model import OwnVocabulary
 from bench_core.registry import PartKind, configured, part
@@ -35,6 +35,16 @@ def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
         build = part_class(config)
     with unchanged_state():
         return build(config, *more)
+
+
+def built_on_meta(settings: Mapping[str, Any], info: TaskInfo) -> Any:
+    """Build a model on the meta device; its module is imported before, so that tensors of the module have values."""
+    import torch
+
+    with unchanged_state():
+        part_class(configured("model", settings))
+    with torch.device("meta"):
+        return built("model", settings, info)
 
 
 def store_weights(model: Any, folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, TypeAlias
 
-from bench_core.computing.building import built
+from bench_core.computing.building import built_on_meta
 from bench_core.computing.context import StageContext
 from bench_core.computing.isolation import apart
 from bench_core.computing.loading import with_files
@@ -39,14 +39,10 @@ class StageRunner(StageContext):
 
         Errors in the model, and in training settings that name missing weights or modules, propagate.
         """
-        import torch
-
         info = TaskInfo(**self.input(stage, "task").json("task_info.json"))
         settings = placed(stage.settings["model"], stage.places)
         with self._alone(stage):
-            model_info = with_files(self, info, settings)
-            with torch.device("meta"):
-                model = built("model", settings, model_info)
+            model = built_on_meta(settings, with_files(self, info, settings))
             if stage.about.fit:
                 call(stage.about.fit, model, stage.settings)
 

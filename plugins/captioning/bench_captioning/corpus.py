@@ -110,7 +110,7 @@ def load_corpus(corpus: Corpus, data: Path) -> CaptionCorpus:
 
 
 def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
-    """Return the digest of each file read, and one digest for all images; raise DataError if files are missing.
+    """Return the digest of each file read, and of the images in each folder; raise DataError if files are missing.
 
     The folder of a `FeatureFolder` is omitted: the core digests it, because it is a setting of type `Path`.
     """
@@ -118,18 +118,23 @@ def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
     files_of_features = feature_files(features, data)
     digests = corpora.digests([*paths, *(path for path in files_of_features if not path.is_dir())], data)
     if isinstance(features, ResNet | Pixels) and not isinstance(corpus, Scenes):
-        images = load_corpus(corpus, data)
-        images.check_images()
-        whole, number = sha256(), 0
-        for split, folder in images.folders.items():
-            for picture in images.splits[split]:
-                path = folder / picture.name
-                state = path.stat()
-                content = _digest(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-                whole.update(f"{split} {picture.name} {content}\n".encode())
-                number += 1
-        digests[f"{number} images"] = whole.hexdigest()
+        digests |= _image_digests(load_corpus(corpus, data), data)
     return digests
+
+
+def _image_digests(images: CaptionCorpus, data: Path) -> dict[str, str]:
+    """Return one digest for the images of each folder; images in the data directory itself are listed one by one."""
+    images.check_images()
+    wholes: dict[Path, Any] = {}
+    for split, folder in images.folders.items():
+        for picture in images.splits[split]:
+            path = folder / picture.name
+            state = path.stat()
+            content = _digest(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+            place = path if data.is_relative_to(path.parent) else path.parent
+            wholes.setdefault(place, sha256()).update(f"{split} {picture.name} {content}\n".encode())
+    names = {place: place.relative_to(data) if place.is_relative_to(data) else place for place in wholes}
+    return {str(names[place]): whole.hexdigest() for place, whole in wholes.items()}
 
 
 def files(corpus: NamedCaptions | OneFile | CaptionFiles, data: Path) -> dict[str, Path]:

@@ -205,16 +205,22 @@ def test_no_such_corpus_names_what_there_is(tmp_path):
 def test_digests_are_of_all_that_is_read_and_tell_of_a_changed_image(data):
     config = CaptioningConfig.model_validate({"corpus": OWN})
     before = dict(config.reads(data))
-    assert set(before) == {"a.json", "13 images"}
+    assert set(before) == {"a.json", "images"}
     image = data / "images" / "004.jpg"
     image.write_bytes(image.read_bytes() + b"\0")
     after = config.reads(data)
     assert after["a.json"] == before["a.json"]
-    assert after["13 images"] != before["13 images"]
+    assert after["images"] != before["images"]
     image.unlink()
     (data / "images" / "005.jpg").write_bytes(b"")
     with pytest.raises(DataError, match=r"2 of 13 images of a\.json .* are missing or empty: .*004\.jpg, .*005\.jpg"):
         reads(config.corpus, config.features, data)
+
+
+def test_images_in_the_data_directory_have_a_digest_each(data):
+    config = CaptioningConfig.model_validate({"corpus": {"file": "a.json"}})
+    images = [image.rename(data / image.name).name for image in (data / "images").iterdir()]
+    assert set(config.reads(data)) == {"a.json", *images}
 
 
 def test_scenes_read_nothing(tmp_path):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from pydantic import ValidationError
 
+import bench_core
 from bench_authors.testing import TASK_CONTRACTS, TaskCase, check_task
 from bench_captioning.drawing import render
 from bench_captioning.plugin import CaptioningConfig
 from bench_captioning.scenes import scenes
 from bench_core import DataError, Purpose, Rng, Size, Source
+
+from .conftest import write
 
 PIXELS = {"features": {"kind": "pixels", "size": 16}}
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -117,7 +123,21 @@ def test_a_changed_image_changes_the_digests_of_pixels(data):
     before = config.reads(data)
     Image.new("RGB", (9, 9), RED).save(data / "images" / "004.jpg")
     after = config.reads(data)
-    assert [name for name in before if after[name] != before[name]] == ["13 images"]
+    assert [name for name in before if after[name] != before[name]] == ["images"]
+
+
+@pytest.mark.parametrize(
+    "corpus", [{"file": "a.json", "images": "images"}, {"file": "a.json"}, {"name": "own"}], ids=str
+)
+def test_a_strict_run_reads_no_image_outside_its_key(data, corpus):
+    (data / "own").mkdir()
+    write(data / "own" / "captions.json", json.loads((data / "a.json").read_text()))
+    for place in ("own/images", "."):
+        shutil.copytree(data / "images", data / place, dirs_exist_ok=True)
+    suite = {"suite": "images", "tasks": {"images": {"name": "captioning", "corpus": corpus, **PIXELS}}}
+    write(data / "suite.yaml", suite)
+    bench_core.run(data / "suite.yaml", store=data / "store", out=data / "runs", data=data, workers=0, strict=True)
+    assert len([*data.glob("store/prepare/*/manifest.json")]) == 1  # a refused stage stores nothing
 
 
 def test_form_is_a_setting_of_features():

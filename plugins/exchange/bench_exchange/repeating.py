@@ -14,6 +14,7 @@ from typing import Any
 
 from bench_core import Executor, StageFailed, StageRequest
 from bench_core.errors import StoreError
+from bench_core.planning.path_settings import marks
 from bench_core.runs.manifest import Remark
 from bench_core.runs.provenance import current
 from bench_core.stage_kinds import PREDICTIONS
@@ -58,6 +59,10 @@ class Repeating:
         missing = [role for role, names in stage.inputs.items() if not _has(self.store, stage, *names)]
         if missing:
             why = _describe_missing(stage, "model" if "model" in missing else missing[0])
+            yield Remark(f"{name}: not repeated: {why}", wrong=False)
+            return
+        if unknown := [setting for setting, mark in marks(stage.settings) if mark not in self.places.values()]:
+            why = f"the file of {unknown[0]} is unknown here. Run the suite that uses it, or verify from its folder."
             yield Remark(f"{name}: not repeated: {why}", wrong=False)
             return
         with TemporaryDirectory() as folder:

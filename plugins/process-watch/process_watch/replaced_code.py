@@ -15,6 +15,7 @@ from operator import is_
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
+from process_watch.caches import Caches
 from process_watch.held_contents import (
     MISSING,
     OF_LAYERS,
@@ -87,6 +88,7 @@ class Watch:
     of_host: frozenset[str] = frozenset()  # the host's own packages
     helpers: set[str] = field(default_factory=set)  # user modules in other packages
     spoilt: bool = False  # whether the process should not run further blocks
+    caches: Caches = field(default_factory=Caches)
     kernels: set[str] | None = None  # torch kernels registered from Python; None before torch is imported
     lost: list[str] = field(default_factory=list)  # names that could not be restored
 
@@ -105,6 +107,7 @@ class Watch:
         bodies.clear()
         assigned.clear()
         self.settings = {name: setting.read() for name, setting in settings().items()}
+        self.caches.begin()
         self.threads.begin()
 
     def note_imports(self) -> None:
@@ -130,6 +133,8 @@ class Watch:
             settings = self.restored()
         code = self.replaced(exempt)
         settings = self.restored() if settings is None else settings
+        if code or settings or threads:
+            self.caches.clear()
         return code, settings, [*dict.fromkeys([*threads, *self.threads.lingering()])]
 
     def replaced(self, exempt: Iterable[str] = ()) -> list[str]:
@@ -199,6 +204,7 @@ class Watch:
             if id(value) in before:
                 continue
             kind, function = type(value), function_of(value)
+            self.caches.enter(place[0], function)
             if type(function) is FunctionType:
                 if function.__kwdefaults__:
                     self._enter_content(function.__kwdefaults__, *place, name)

@@ -101,8 +101,12 @@ def imported_settings() -> dict[str, ProcessSetting]:
 
 
 def _of_torch(torch: Any) -> dict[str, ProcessSetting]:
-    hooks = torch.nn.modules.module
-    names = [name for name in vars(hooks) if name.startswith("_global_") and isinstance(getattr(hooks, name), dict)]
+    modules = torch.nn.modules.module, sys.modules["torch.optim.optimizer"]
+    hooks = {
+        f"{module.__name__}.{name}": value
+        for module in modules for name, value in vars(module).items()
+        if name.startswith("_global_") and isinstance(value, dict)
+    }  # fmt: skip
     autograd, saved_tensor_hooks = torch._C._autograd, dict[str, ProcessSetting]()
     if hasattr(autograd, "_top_saved_tensors_default_hooks"):  # missing in some releases
         saved_tensor_hooks["torch's hooks of saved tensors"] = ProcessSetting(
@@ -117,8 +121,7 @@ def _of_torch(torch: Any) -> dict[str, ProcessSetting]:
             torch._C._len_torch_dispatch_stack, partial(_pop, torch._C, "torch_dispatch_stack", None)
         ),
         "torch's global hooks": ProcessSetting(
-            lambda: {name: dict(getattr(hooks, name)) for name in names},
-            lambda before: _fill_all({name: getattr(hooks, name) for name in names}, before),
+            lambda: {name: dict(functions) for name, functions in hooks.items()}, partial(_fill_all, hooks)
         ),
         "torch's default generator": _attribute(torch, "default_generator"),
         "torch.random's default generator": _attribute(torch.random, "default_generator"),

@@ -116,6 +116,53 @@ def test_any_deeds_in_any_order_are_named_by_their_stage_and_undone(seed, tmp_pa
         sys.modules.pop(one)
 
 
+def test_hooks_of_all_optimizers_are_removed(watch):
+    torch = pytest.importorskip("torch")
+    from torch.optim import optimizer
+
+    watch.begin()
+    optimizer.register_optimizer_step_pre_hook(lambda one, *more: one.param_groups[0]["params"][0].grad.neg_())
+    optimizer.register_optimizer_step_post_hook(lambda one, *more: one.param_groups[0]["params"][0].zero_())
+    assert watch.restored() == ["torch's global hooks"]
+    weight = torch.ones(1, requires_grad=True)
+    weight.grad = torch.ones(1)
+    torch.optim.SGD([weight], lr=0.5).step()
+    assert weight.item() == 0.5
+
+
+CACHED = """
+import functools, math
+@functools.lru_cache
+def root(x): return math.sqrt(x)
+class Roots:
+    @staticmethod
+    @functools.cache
+    def of(x): return math.sqrt(x)
+"""
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_what_replaced_code_has_computed_is_in_no_cache(replaced, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "cached.py").write_text(CACHED)
+    cached = importlib.import_module("cached")
+    install(Host(watched=lambda: {"cached"}))
+    watch = Watch(exclusive=True)
+    watch.begin()
+    cached.root(9.0)
+    assert watch.end() == ([], [], [])
+    watch.begin()
+    with monkeypatch.context() as changed:
+        if replaced:
+            changed.setattr("math.sqrt", lambda x: -1)
+        cached.root(4.0), cached.Roots.of(4.0)
+        assert watch.end()[0] == ["math.sqrt"] * replaced
+    kept = [function.cache_info().currsize for function in (cached.root, cached.Roots.of)]
+    assert kept == ([0, 0] if replaced else [2, 1])
+    assert (cached.root(4.0), cached.Roots.of(4.0)) == (2, 2)
+    sys.modules.pop("cached")
+
+
 def test_what_a_stage_imports_and_then_changes_is_named_and_restored(monkeypatch):
     for name in ("colorsys", "decimal"):
         monkeypatch.delitem(sys.modules, name, raising=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from bench_core.computing.building import built
+from bench_core.computing.building import built_on_meta
 from bench_core.computing.context import StageContext
 from bench_core.computing.loading import load_task, with_files
 from bench_core.errors import TrainingError
@@ -57,8 +57,7 @@ def weights_on_meta(context: StageContext, stage: Stage) -> tuple[Any, int, int]
     """Return the model on the meta device, and the bytes that its weights and optimizer state occupy in training."""
     _, info = load_task(context, stage)
     settings = stage.settings["model"]
-    with torch.device("meta"):
-        model = built("model", settings, with_files(context, info, settings)).train()
+    model = built_on_meta(settings, with_files(context, info, settings)).train()
     weights, optimizer = memory.weights_and_optimizer(model, training_config(stage.settings))
     seeds = len(stage.settings.get("vmapped", ())) or 1
     return model, weights * seeds, optimizer * seeds
