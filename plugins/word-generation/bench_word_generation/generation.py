@@ -14,7 +14,7 @@ import torch
 
 from bench_core import STOP, Batch, Purpose, Rng, Size, Split, Task, TaskInfo
 from bench_text.api import SPLITS, Numbers, Ragged, cut, shuffled
-from bench_word_generation.lexicon import Counts, Lexicon, entropy, make_splits, sample_size
+from bench_word_generation.lexicon import Counts, Excluded, Lexicon, Reason, entropy, make_splits, sample_size
 from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.word_counts import count
 
@@ -144,5 +144,15 @@ def _statistics(words: Lexicon, splits: Mapping[Split, Counts], lengths: Numbers
             "unseen_types": int(((counts > 0) & (splits["train"] == 0)).sum()),
             "unseen_share": float(counts[splits["train"] == 0].sum() / tokens),
         }
-    statistics["all"]["left_out_types"] = words.left_out
+    statistics["left_out"] = _left_out(words.left_out)
+    statistics["all"]["left_out_types"] = statistics["left_out"]["types"]
     return statistics
+
+
+def _left_out(reasons: Mapping[Reason, Excluded]) -> dict[str, Any]:
+    """Return the numbers of types and of tokens of the corpus that no split has, in all and by reason."""
+    whole = Excluded(*map(sum, zip(*reasons.values(), strict=True)))
+    by_reason = {
+        f"{reason}_{unit}": number for reason, each in reasons.items() for unit, number in each._asdict().items()
+    }
+    return whole._asdict() | by_reason
