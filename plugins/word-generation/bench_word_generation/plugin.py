@@ -108,6 +108,18 @@ class WordCrossEntropyConfig(ScoredWordsConfig):
         return -inf if self.excess else 0, inf
 
 
+class LetterGainConfig(ScoredWordsConfig):
+    """Gain in log-probability per word over independent letters, sum_w P(w) ln (P^(w) / P_letters(w)).
+
+    It is 0 for a model that knows the frequencies of letters and nothing else.
+    """
+
+    name, target = "letter-gain", "bench_word_generation.likelihood:LetterGain"
+    range = -inf, inf
+
+    unit: Literal["nats", "bits"] = "nats"  #: unit of scores
+
+
 class OmittedMassConfig(ScoredWordsConfig):
     """Share of the tokens whose words have probability 0, or a probability below a floor."""
 
@@ -181,6 +193,7 @@ def bench_metrics() -> list[type[MetricConfig]]:
     """Return the Configs of the metrics of scored and generated words."""
     return [
         WordCrossEntropyConfig,
+        LetterGainConfig,
         OmittedMassConfig,
         KnownWordsConfig,
         NGramPerplexityConfig,
