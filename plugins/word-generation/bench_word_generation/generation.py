@@ -144,15 +144,14 @@ def _statistics(words: Lexicon, splits: Mapping[Split, Counts], lengths: Numbers
             "unseen_types": int(((counts > 0) & (splits["train"] == 0)).sum()),
             "unseen_share": float(counts[splits["train"] == 0].sum() / tokens),
         }
-    statistics["left_out"] = _left_out(words.left_out)
-    statistics["all"]["left_out_types"] = statistics["left_out"]["types"]
+    statistics["all"] |= _left_out(words.left_out)
     return statistics
 
 
-def _left_out(reasons: Mapping[Reason, Excluded]) -> dict[str, Any]:
-    """Return the numbers of types and of tokens of the corpus that no split has, in all and by reason."""
+def _left_out(reasons: Mapping[Reason, Excluded]) -> dict[str, int]:
+    """Return how many types and tokens of the corpus no split has, in all and by reason."""
     whole = Excluded(*map(sum, zip(*reasons.values(), strict=True)))
-    by_reason = {
-        f"{reason}_{unit}": number for reason, each in reasons.items() for unit, number in each._asdict().items()
+    counted = {"": whole, **{f"{reason}_": each for reason, each in reasons.items()}}
+    return {
+        f"left_out_{name}{unit}": number for name, each in counted.items() for unit, number in each._asdict().items()
     }
-    return whole._asdict() | by_reason

@@ -129,13 +129,13 @@ def test_what_a_smaller_corpus_lacks_is_rare(prepared):
     assert drawn.left_out["rare"] == (types + len(never), tokens + sum(counts[word] for word in never))
     assert {reason: drawn.left_out[reason] for reason in ("sign", "length")} == {"sign": (1, 20), "length": (1, 8)}
     _, _, info = prepared(counts, tokens=12, min_count=33, alphabet=None, valid=0.3, test=0.3)
-    about = info.extras["statistics"]
-    whole = about["left_out"]
-    assert about["all"]["types"] + whole["types"] == len(counts)
-    assert whole["types"] == about["all"]["left_out_types"] == sum(whole[f"{reason}_types"] for reason in REASONS)
+    about = info.extras["statistics"]["all"]
     kept = sum(counts[word] for word in info.extras["words"])
-    assert whole["tokens"] == sum(counts.values()) - kept == sum(whole[f"{reason}_tokens"] for reason in REASONS)
-    assert (whole["sign_tokens"], whole["length_tokens"]) == (20, 8)
+    assert about["types"] + about["left_out_types"] == len(counts)
+    assert about["left_out_tokens"] + kept == sum(counts.values())
+    for unit in ("types", "tokens"):
+        assert about[f"left_out_{unit}"] == sum(about[f"left_out_{reason}_{unit}"] for reason in REASONS)
+    assert (about["left_out_sign_tokens"], about["left_out_length_tokens"]) == (20, 8)
 
 
 def test_marks_belong_to_letters_and_joiners_stand_between_signs():
