@@ -50,7 +50,7 @@ def misplaced(word: str, alphabet: frozenset[str] | None) -> str:
     if word.isalpha() if alphabet is None else word.isascii() and alphabet.issuperset(word):
         return ""
     kinds = "".join([_kind(sign, alphabet) for sign in word])
-    wrong = [word[found.start() : found.end()] for found in MISPLACED.finditer(kinds)]
+    wrong = [word[match.start() : match.end()] for match in MISPLACED.finditer(kinds)]
     return "".join(dict.fromkeys("".join(wrong)))
 
 
