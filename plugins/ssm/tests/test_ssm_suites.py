@@ -79,7 +79,7 @@ def test_every_statement_of_the_paper_is_judged_in_every_profile_and_all_rows_ar
 
 
 def test_the_rate_of_every_row_of_table_1_is_chosen_on_validation_and_that_of_each_shape_among_three():
-    shapes = {"tril", "2xtril", "2xtril-10-d16", "real-nvp", "baseline-8d", "baseline-16d"}
+    shapes = {"tril", "2xtril", "real-nvp", "baseline-8d", "baseline-16d"}
     for profile in ("small", "gpu", "paper"):
         suite = load(SUITES / "table-1.yaml", profile)
         (choice,) = language(suite).choose
@@ -104,7 +104,7 @@ def test_baselines_are_trained_until_they_stop_improving():
             if one.config.name == "char-gru":
                 assert one.training.patience
                 assert [schedule.name for schedule in one.training.schedule] == ["plateau"]
-                assert one.training.updates >= 40_000
+                assert one.training.updates >= 30_000
 
 
 def test_film_subtitles_come_first_and_words_of_the_web_second():
