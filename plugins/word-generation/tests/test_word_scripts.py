@@ -226,4 +226,5 @@ def test_alphabets_and_languages_without_words_are_refused(settings, what):
 
 def test_an_alphabet_may_have_marks_of_its_own():
     assert WordGenerationConfig(alphabet="\u0301abc").alphabet == "\u0301abc"
+    assert spell(["a\u0301b", "ba"], "\u0301ba").tokens.tolist() == [3, 1, 2, 0, 2, 3, 0], "by place in the alphabet"
     assert WordGenerationConfig(alphabet="aıi", target_language="tr").language == "tr"
