@@ -98,7 +98,7 @@ def _outside_message(corpus: WordCounts, config: WordGenerationConfig, words: li
             break
     invalid = misplaced(word, None if config.alphabet is None else frozenset(config.alphabet))
     return (
-        f"{place}: {word!r}{others} has characters outside the alphabet: {invalid!a}. Correct it, choose another "
+        f"{place}: {word!r}{others} has characters outside the alphabet: {invalid!r}. Correct it, choose another "
         "`alphabet`, or exclude such words with `outside: drop`."
     )
 

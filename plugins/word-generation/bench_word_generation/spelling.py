@@ -70,16 +70,16 @@ def alphabet_error(alphabet: str, lowercase: bool, language: str | None) -> str 
         return f"an alphabet must not repeat characters or contain white space, but it is {alphabet!r}"
     if control := [sign for sign in alphabet if category(sign) in ("Cc", "Cs")]:
         return f"{''.join(control)!r} in the alphabet cannot be read. Remove these characters"
-    upper = [sign for sign in alphabet if lower(sign, language) != sign]
-    if lowercase and upper:
-        return (
-            f"{''.join(upper)!r} in the alphabet cannot occur in lower-cased words. Remove these characters, or set "
-            "`lowercase: false`"
-        )
     composed = normalize("NFC", alphabet)
     if set(composed) != set(alphabet):
         return (
             f"the alphabet is {composed!r} in NFC, in which words are read, but it is {alphabet!r}. Write it in NFC, "
             "and a mark that is a sign of its own before the letters"
+        )
+    upper = [sign for sign in alphabet if fold(sign, lowercase, language) != sign]
+    if upper:
+        return (
+            f"{''.join(upper)!r} in the alphabet cannot occur in lower-cased words. Remove these characters, or set "
+            "`lowercase: false`"
         )
     return None

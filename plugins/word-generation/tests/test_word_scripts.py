@@ -205,7 +205,7 @@ def test_a_word_that_must_not_be_left_out_is_shown_with_the_signs_that_are_wrong
     config = WordGenerationConfig(alphabet=None, outside="error")
     with pytest.raises(DataError, match=r"has characters outside the alphabet: '\\u200d'"):
         lexicon(WordCounts("toy", {f"ab{ZWJ}": 20}, {}), config)
-    with pytest.raises(DataError, match=r"has characters outside the alphabet: '\\u093f'"):
+    with pytest.raises(DataError, match="has characters outside the alphabet: '\u093f'"):
         lexicon(WordCounts("toy", {"\u093fab": 20, "ab": 20}, {}), config)
 
 
@@ -227,4 +227,6 @@ def test_alphabets_and_languages_without_words_are_refused(settings, what):
 def test_an_alphabet_may_have_marks_of_its_own():
     assert WordGenerationConfig(alphabet="\u0301abc").alphabet == "\u0301abc"
     assert spell(["a\u0301b", "ba"], "\u0301ba").tokens.tolist() == [3, 1, 2, 0, 2, 3, 0], "by place in the alphabet"
+    assert WordGenerationConfig(alphabet="aąėíýž", target_language="lt").alphabet == "aąėíýž"
+    assert WordGenerationConfig(alphabet="AÉé", lowercase=False).alphabet == "AÉé"
     assert WordGenerationConfig(alphabet="aıi", target_language="tr").language == "tr"
