@@ -202,11 +202,11 @@ FAULTY = {
     ),
     "a cosine without a warm-up": (
         lambda: changed("ssm/table-1.yaml", "gpu", "training.schedule=cosine", "training.warmup=0"),
-        "tril: the learning rate falls in the first half of `schedule`",
+        "tril/training.lr=0.002: the learning rate falls in the first half of `schedule`",
     ),
     "steps of torch": (
-        lambda: changed("ssm/table-1.yaml", "subtitles", "training.schedule={name: StepLR, step_size: 1000}"),
-        "2xtril: the learning rate falls in the first half of `schedule`",
+        lambda: changed("ssm/table-1.yaml", "web", "training.schedule={name: StepLR, step_size: 1000}"),
+        "2xtril/training.lr=0.005: the learning rate falls in the first half of `schedule`",
     ),
     "a constant rate that is too short": (
         lambda: changed("ssm/table-2.yaml", "small", LATE.replace("0.8", "0.3")),

@@ -45,6 +45,17 @@ class Distributions:
         probs: Floats = counts / counts.sum()
         return probs
 
+    def letter_log_probs(self) -> Floats:
+        """Return ln P(w) of each type [W] if its letters and EOS are drawn independently, by their counts in train.
+
+        Each count is increased by one, so that no letter of a word has probability 0.
+        """
+        text = "".join([f"{word}\0" for word in self.words])  # 0 is EOS
+        symbols, places = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
+        rows = np.repeat(np.arange(len(self.words)), [len(word) + 1 for word in self.words])
+        counts = 1 + np.bincount(places, self.counts["train"][rows], len(symbols))
+        return np.bincount(rows, np.log(counts / counts.sum())[places], len(self.words)).astype(np.float64)
+
     def count_scored(self, example: int) -> int:
         """Return how many types are scored with an example: the types of its split and, for test, also of train."""
         split = SPLITS[min(example // len(self.words), len(SPLITS) - 1)]

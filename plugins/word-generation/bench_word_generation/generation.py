@@ -14,7 +14,7 @@ import torch
 
 from bench_core import STOP, Batch, Purpose, Rng, Size, Split, Task, TaskInfo
 from bench_text.api import SPLITS, Numbers, Ragged, cut, shuffled
-from bench_word_generation.lexicon import Counts, Lexicon, entropy, make_splits, sample_size
+from bench_word_generation.lexicon import Counts, Excluded, Lexicon, Reason, entropy, make_splits, sample_size
 from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.word_counts import count
 
@@ -144,5 +144,14 @@ def _statistics(words: Lexicon, splits: Mapping[Split, Counts], lengths: Numbers
             "unseen_types": int(((counts > 0) & (splits["train"] == 0)).sum()),
             "unseen_share": float(counts[splits["train"] == 0].sum() / tokens),
         }
-    statistics["all"]["left_out_types"] = words.left_out
+    statistics["all"] |= _left_out(words.left_out)
     return statistics
+
+
+def _left_out(reasons: Mapping[Reason, Excluded]) -> dict[str, int]:
+    """Return how many types and tokens of the corpus no split has, in all and by reason."""
+    whole = Excluded(*map(sum, zip(*reasons.values(), strict=True)))
+    counted = {"": whole, **{f"{reason}_": each for reason, each in reasons.items()}}
+    return {
+        f"left_out_{name}{unit}": number for name, each in counted.items() for unit, number in each._asdict().items()
+    }

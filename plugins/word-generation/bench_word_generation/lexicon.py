@@ -1,10 +1,10 @@
 """The lexicon: the selected words and their splits."""
 
-import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,27 @@ from numpy.typing import NDArray
 from bench_core import DataError, Split
 from bench_text.api import corpora
 from bench_word_generation.plugin import WordGenerationConfig
+from bench_word_generation.spelling import fold, misplaced
 from bench_word_generation.word_counts import WordCounts, entry
 
 Counts: TypeAlias = NDArray[np.int64]
+Reason: TypeAlias = Literal["sign", "length", "rare"]  # the first that applies to a word
 
+REASONS: tuple[Reason, ...] = get_args(Reason)
 MAX_TOKENS = 2**53  # number of tokens that can be counted exactly in float64
+
+
+class Excluded(NamedTuple):
+    """The number of types and of tokens that a corpus has, but not its lexicon."""
+
+    types: int
+    tokens: int
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> "Excluded":
+        """Count types by their numbers of tokens."""
+        tokens = [*numbers]
+        return cls(len(tokens), sum(tokens))
 
 
 @dataclass(frozen=True)
@@ -26,42 +42,48 @@ class Lexicon:
     words: list[str]
     counts: Counts  # [W]
     alphabet: str
-    left_out: int  # number of excluded types
+    left_out: Mapping[Reason, Excluded]
 
 
 def lexicon(corpus: WordCounts, config: WordGenerationConfig) -> Lexicon:
     """Return the words selected by the settings; words of equal frequency are sorted by characters.
 
-    Words are normalized to NFC, so that letters are single characters, and lower-cased with `lowercase`; counts of
-    equal words are added. Raises DataError if no word is selected, or for a word that `outside: error` forbids.
+    Words are read in NFC and lower-cased with `lowercase`; counts of equal words are added. A type is left out for a
+    `sign` that no word has, for its `length`, or because it is `rare`: below `min_count`, or not one of the `types`
+    most frequent. Raises DataError if no word is selected, or for a word that `outside: error` forbids.
     """
-    counts = _fold_counts(corpus.counts, config.lowercase)
-    of_letters = str.isalpha if config.alphabet is None else set(config.alphabet).issuperset
-    valid = {word: number for word, number in counts.items() if of_letters(word)}
+    counts = _fold_counts(corpus.counts, config)
+    letters = None if config.alphabet is None else frozenset(config.alphabet)
+    valid = {word: number for word, number in counts.items() if not misplaced(word, letters)}
     if config.outside == "error" and len(valid) < len(counts):
         raise DataError(_outside_message(corpus, config, [word for word in counts if word not in valid]))
     lengths = range(config.shortest, config.longest + 1)
-    pairs = [(-number, word) for word, number in valid.items() if number >= config.min_count and len(word) in lengths]
-    if not pairs:
+    fitting = {word: number for word, number in valid.items() if len(word) in lengths}
+    frequent = [(-number, word) for word, number in fitting.items() if number >= config.min_count]
+    if not frequent:
         raise DataError(_no_words_message(corpus, config, counts, len(valid)))
-    pairs = sorted(pairs)[: config.types]
-    words, numbers = [word for _, word in pairs], [-number for number, _ in pairs]
-    if sum(numbers) >= MAX_TOKENS:
-        raise DataError(f"{corpus.name} has {sum(numbers):,} tokens, too many to count exactly. Use smaller counts.")
-    alphabet = "".join(sorted(set().union(*words))) if config.alphabet is None else config.alphabet
-    return Lexicon(words, np.array(numbers, np.int64), alphabet, len(counts) - len(words))
+    selected = {word: -number for number, word in sorted(frequent)[: config.types]}
+    if (tokens := sum(selected.values())) >= MAX_TOKENS:
+        raise DataError(f"{corpus.name} has {tokens:,} tokens, too many to count exactly. Use smaller counts.")
+    alphabet = "".join(sorted(set().union(*selected))) if config.alphabet is None else config.alphabet
+    stages = counts, valid, fitting, selected
+    return Lexicon([*selected], np.array([*selected.values()], np.int64), alphabet, _left_out(stages))
 
 
-def _fold_counts(counts: Mapping[str, int], lowercase: bool) -> Mapping[str, int]:
+def _left_out(stages: Iterable[Mapping[str, int]]) -> dict[Reason, Excluded]:
+    """Return what is left out for each reason, by which each of `stages` has words that the next has not."""
+    sizes = [Excluded.of(words.values()) for words in stages]
+    return {
+        reason: Excluded(before.types - after.types, before.tokens - after.tokens)
+        for reason, (before, after) in zip(REASONS, pairwise(sizes), strict=True)
+    }
+
+
+def _fold_counts(counts: Mapping[str, int], config: WordGenerationConfig) -> Mapping[str, int]:
     folded = Counter[str]()
     for word, number in counts.items():
-        folded[_fold(word, lowercase)] += number
+        folded[fold(word, config.lowercase, config.language)] += number
     return folded
-
-
-def _fold(word: str, lowercase: bool) -> str:
-    word = word if word.isascii() else unicodedata.normalize("NFC", word)
-    return unicodedata.normalize("NFC", word.lower()) if lowercase else word
 
 
 def _outside_message(corpus: WordCounts, config: WordGenerationConfig, words: list[str]) -> str:
@@ -71,11 +93,10 @@ def _outside_message(corpus: WordCounts, config: WordGenerationConfig, words: li
         others = f", like {more:,} other word{'' if more == 1 else 's'},"
     place = corpus.name
     for number, line in enumerate(corpora.read_lines(corpus.file) if corpus.file else (), 1):
-        if _fold(entry(line)[0], config.lowercase) == word:
+        if fold(entry(line)[0], config.lowercase, config.language) == word:
             place = f"{corpus.file}, line {number}"
             break
-    letters = set(config.alphabet or ())
-    invalid = "".join(dict.fromkeys(c for c in word if not (c in letters if letters else c.isalpha())))
+    invalid = misplaced(word, None if config.alphabet is None else frozenset(config.alphabet))
     return (
         f"{place}: {word!r}{others} has characters outside the alphabet: {invalid!r}. Correct it, choose another "
         "`alphabet`, or exclude such words with `outside: drop`."
@@ -122,7 +143,9 @@ def divide(counts: Counts, config: WordGenerationConfig) -> dict[Split, Counts]:
 def with_counts(words: Lexicon, counts: Counts) -> Lexicon:
     """Return the types with nonzero `counts`, most frequent first."""
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
-    left_out = words.left_out + len(counts) - len(order)
+    types, tokens = words.left_out["rare"]
+    never = Excluded.of(words.counts[counts == 0].tolist())
+    left_out = {**words.left_out, "rare": Excluded(types + never.types, tokens + never.tokens)}
     return Lexicon([words.words[place] for place in order], counts[order], words.alphabet, left_out)
 
 

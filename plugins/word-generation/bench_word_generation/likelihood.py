@@ -22,7 +22,12 @@ from bench_core import (
 )
 from bench_text.api import SPLITS
 from bench_word_generation.distributions import Distributions, Floats
-from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, WordCrossEntropyConfig
+from bench_word_generation.plugin import (
+    LetterGainConfig,
+    OmittedMassConfig,
+    ScoredWordsConfig,
+    WordCrossEntropyConfig,
+)
 
 
 class ScoredWords(Additive[list[float]]):
@@ -101,23 +106,23 @@ class ScoredWords(Additive[list[float]]):
         return log_probs > -inf if self.config.floor is None else log_probs >= self.config.floor
 
 
-class WordCrossEntropy(ScoredWords):
-    """H[P, P^] = -sum_w P(w) ln P^(w) / sum_w P(w), with sums over the words that the model does not omit.
+class WeightedLogProbs(ScoredWords):
+    """sum_w P(w) (ln P^(w) - baseline(w)) / sum_w P(w) times `better`, over the words that the model does not omit.
 
-    It is infinite if all words are omitted. The excess subtracts -sum_w P(w) ln P(w) / sum_w P(w) over the same
-    words, which is the entropy of P if no word is omitted.
+    It is infinite if all words are omitted.
     """
 
-    label = "Cross-entropy"
-    better = -1
-    config: WordCrossEntropyConfig
+    config: WordCrossEntropyConfig | LetterGainConfig
     may_be_nan = True
     may_be_infinite = True
 
-    def __init__(self, config: WordCrossEntropyConfig) -> None:
+    def __init__(self, config: WordCrossEntropyConfig | LetterGainConfig) -> None:
         super().__init__(config)
         self.unit = config.unit  # type: ignore[misc]
-        self.signature += f"|excess:{'yes' if config.excess else 'no'}"
+
+    def _baselines(self, predictions: Sequence[Prediction], probs: Floats) -> Floats:
+        """Return the log-probability [N] with which that of each word is compared; 0 by default."""
+        return np.zeros(len(probs))
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
         """Yield each word's probability, its weight (the probability, or 0 if omitted), and its weighted cost.
@@ -127,7 +132,7 @@ class WordCrossEntropy(ScoredWords):
         """
         probs, log_probs = self._weigh(predictions)
         covered = self._is_covered(log_probs) & (probs > 0)
-        baseline = np.log(np.where(covered, probs, 1)) if self.config.excess else np.zeros(len(probs))
+        baseline = self._baselines(predictions, np.where(covered, probs, 1))
         share = np.where(covered, probs, 0)
         costs = self._costs(baseline, np.where(covered, log_probs, 0), share)
         columns = zip(*(column.tolist() for column in (probs, share, costs, baseline)), strict=True)
@@ -140,12 +145,12 @@ class WordCrossEntropy(ScoredWords):
 
     def _costs(self, baseline: Any, log_probs: Any, share: Any) -> Any:
         """Return the costs of words, multiplied by their shares."""
-        return (baseline - log_probs) * share / (log(2) if self.config.unit == "bits" else 1)
+        return self.better * (log_probs - baseline) * share / (log(2) if self.config.unit == "bits" else 1)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         whole, covered, cost, *_ = sums or (0, 0, 0)
         if not covered:
-            return inf if whole else nan
+            return -self.better * inf if whole else nan
         return cost / covered
 
     def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
@@ -164,6 +169,51 @@ class WordCrossEntropy(ScoredWords):
         whole, by_all = (self.from_sums([*sums[:2], cost], examples) for cost in (sums[2], sums[8]))
         difference = abs(whole - by_all) if isfinite(whole) else 0.0
         return hypot(sampling_error(by_all, self.estimates(sums, examples)), difference)
+
+
+class WordCrossEntropy(WeightedLogProbs):
+    """H[P, P^] = -sum_w P(w) ln P^(w) / sum_w P(w), with sums over the words that the model does not omit.
+
+    The excess subtracts -sum_w P(w) ln P(w) / sum_w P(w) over the same words, which is the entropy of P if no word is
+    omitted.
+    """
+
+    label = "Cross-entropy"
+    better = -1
+    config: WordCrossEntropyConfig
+
+    def __init__(self, config: WordCrossEntropyConfig) -> None:
+        super().__init__(config)
+        self.signature += f"|excess:{'yes' if config.excess else 'no'}"
+
+    def _baselines(self, predictions: Sequence[Prediction], probs: Floats) -> Floats:
+        return np.log(probs) if self.config.excess else np.zeros(len(probs))
+
+
+class LetterGain(WeightedLogProbs):
+    """sum_w P(w) ln (P^(w) / P_letters(w)) / sum_w P(w), where P_letters draws letters and EOS as often as in train.
+
+    A model whose gain is not above 0 has not begun to learn.
+    """
+
+    label = "Gain over letters"
+    better = 1
+    config: LetterGainConfig
+    letters: Floats | None = None  # [W]
+
+    def __init__(self, config: LetterGainConfig) -> None:
+        super().__init__(config)
+        self.signature += "|letters of:train"
+
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
+        prepared = super().prepare(info, references)
+        assert prepared.words is not None, "set by `super().prepare`"
+        prepared.letters = prepared.words.letter_log_probs()
+        return prepared
+
+    def _baselines(self, predictions: Sequence[Prediction], probs: Floats) -> Floats:
+        assert self.letters is not None, "call `prepare` first"
+        return self.letters[[prediction.id % len(self.letters) for prediction in predictions]]
 
 
 class OmittedMass(ScoredWords):

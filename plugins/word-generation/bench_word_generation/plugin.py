@@ -11,6 +11,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskConfig, hookimpl
 from bench_text.api import corpora
 from bench_word_generation.settings import Corpus
+from bench_word_generation.spelling import alphabet_error
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 Tokens: TypeAlias = Annotated[int, Field(gt=0, lt=2**53)]  # can be counted exactly in float64
@@ -24,11 +25,12 @@ class WordGenerationConfig(TaskConfig):
     cites = ["schmidt2018"]
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, or a list of words and counts
-    alphabet: str | None = ascii_lowercase  #: characters of words; null: all letters that occur
+    alphabet: str | None = ascii_lowercase  #: characters of words; null: letters of any script, with their marks
     outside: Literal["drop", "error"] = "drop"  #: whether words with other characters are excluded, or raise an error
     lowercase: bool = True  #: whether words are lower-cased, which adds the counts of equal words
-    shortest: PositiveInt = 2  #: minimum number of letters per word; shorter words are excluded
-    longest: PositiveInt = 12  #: maximum number of letters per word; longer words are excluded
+    target_language: str | None = Field(None, pattern="^[a-z]{2,3}$")  #: ISO 639 code; tr, az, lt: own lower case
+    shortest: PositiveInt = 2  #: minimum number of characters per word, marks included; shorter words are excluded
+    longest: PositiveInt = 12  #: maximum number of characters per word, marks included; longer words are excluded
     min_count: PositiveInt = 10  #: minimum number of occurrences of a word
     types: PositiveInt | None = None  #: maximum number of types; the most frequent types are selected
     tokens: Tokens | None = None  #: size of a corpus sampled from the counts; by default, counts are used directly
@@ -42,25 +44,20 @@ class WordGenerationConfig(TaskConfig):
 
     @model_validator(mode="after")
     def _words_can_occur(self) -> Self:
-        letters = self.alphabet
         if self.shortest > self.longest:
             raise ValueError(f"`shortest` ({self.shortest}) must be at most `longest` ({self.longest})")
-        if letters is None:
-            return self
-        if not letters or len(set(letters)) < len(letters) or any(letter.isspace() for letter in letters):
-            raise ValueError(f"an alphabet must not repeat characters or contain white space, but it is {letters!r}")
-        upper = [letter for letter in letters if letter.lower() != letter]
-        if self.lowercase and upper:
-            raise ValueError(
-                f"{''.join(upper)!r} in the alphabet cannot occur in lower-cased words. Remove these characters, "
-                "or set `lowercase: false`"
-            )
+        if self.alphabet is not None and (error := alphabet_error(self.alphabet, self.lowercase, self.language)):
+            raise ValueError(error)
         return self
 
     def at(self, split: str | None) -> Self:
         """Return the Config that a split, or training (None), depends on; training has no rows to decode."""
         unread = ("samples", "unique") if split is None else () if split == "train" else ("epoch",)
         return self.model_copy(update={name: type(self).model_fields[name].default for name in unread})
+
+    @property
+    def language(self) -> str | None:
+        return self.target_language
 
     @property
     def restriction(self) -> str:
@@ -109,6 +106,18 @@ class WordCrossEntropyConfig(ScoredWordsConfig):
 
     def bounds(self) -> tuple[float, float]:
         return -inf if self.excess else 0, inf
+
+
+class LetterGainConfig(ScoredWordsConfig):
+    """Gain in log-probability per word over independent letters, sum_w P(w) ln (P^(w) / P_letters(w)).
+
+    It is 0 for a model that knows the frequencies of letters and nothing else.
+    """
+
+    name, target = "letter-gain", "bench_word_generation.likelihood:LetterGain"
+    range = -inf, inf
+
+    unit: Literal["nats", "bits"] = "nats"  #: unit of scores
 
 
 class OmittedMassConfig(ScoredWordsConfig):
@@ -184,6 +193,7 @@ def bench_metrics() -> list[type[MetricConfig]]:
     """Return the Configs of the metrics of scored and generated words."""
     return [
         WordCrossEntropyConfig,
+        LetterGainConfig,
         OmittedMassConfig,
         KnownWordsConfig,
         NGramPerplexityConfig,

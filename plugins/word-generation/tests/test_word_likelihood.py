@@ -8,7 +8,7 @@ import pytest
 
 from bench_authors.testing import MetricCase, check_metric
 from bench_core import PluginError, Prediction, SuiteError, TaskInfo
-from bench_word_generation.plugin import OmittedMassConfig, WordCrossEntropyConfig
+from bench_word_generation.plugin import LetterGainConfig, OmittedMassConfig, WordCrossEntropyConfig
 
 WORDS = ["a", "bb", "ccc", "dd"]
 COUNTS = {"train": [4, 2, 1, 0], "valid": [1, 1, 0, 0], "test": [2, 0, 1, 1]}
@@ -34,6 +34,8 @@ def value(config, predictions, info=INFO):
         WordCrossEntropyConfig(),
         WordCrossEntropyConfig(against="train", unit="bits", excess=True),
         WordCrossEntropyConfig(value="log_prob_by_a_tenth", floor=-5),
+        LetterGainConfig(),
+        LetterGainConfig(against="train", unit="bits", floor=-5),
         OmittedMassConfig(floor=-2.5),
         OmittedMassConfig(against="train"),
     ],
@@ -62,6 +64,39 @@ def test_excess_is_over_the_entropy_of_the_words_and_bits_are_nats_over_ln_2():
     assert nats - excess == pytest.approx(1.5 * log(2))  # entropy of 1/2, 1/4, 1/4
     assert value(WordCrossEntropyConfig(unit="bits"), predictions) == pytest.approx(nats / log(2))
     assert value(WordCrossEntropyConfig(unit="bits", excess=True), predictions) == pytest.approx(excess / log(2))
+
+
+def letters_alone():
+    """Return ln P of `WORDS` by their letters in train, where a occurs 4 times, b 4, c 3, d 0 and EOS 7, plus 1 each."""
+    whole = 5 + 5 + 4 + 1 + 8
+    a, b, c, d, eos = (log(number / whole) for number in (5, 5, 4, 1, 8))
+    return [a + eos, 2 * b + eos, 3 * c + eos, 2 * d + eos]
+
+
+def test_the_gain_over_letters_is_zero_for_letters_alone_and_counts_words_as_they_occur():
+    alone = letters_alone()
+    assert value(LetterGainConfig(), scored(alone)) == pytest.approx(0, abs=1e-12)
+    better = scored([log_prob + more for log_prob, more in zip(alone, (1, 5, 2, -3), strict=True)])
+    assert value(LetterGainConfig(), better) == pytest.approx((2 * 1 + 2 - 3) / 4)
+    assert value(LetterGainConfig(against="train"), better) == pytest.approx((4 * 1 + 2 * 5 + 2) / 7)
+    assert value(LetterGainConfig(unit="bits"), better) == pytest.approx(1 / 4 / log(2))
+
+
+def test_the_gain_over_letters_is_the_cross_entropy_of_letters_less_that_of_the_model():
+    predictions = scored([-1.0, -inf, -3.0, -4.0])
+    cross_entropies = [value(WordCrossEntropyConfig(), each) for each in (scored(letters_alone()), predictions)]
+    assert value(LetterGainConfig(), predictions) == pytest.approx(cross_entropies[0] - cross_entropies[1])
+    assert value(LetterGainConfig(), scored([-inf] * 4)) == -inf
+    assert LetterGainConfig().load()(LetterGainConfig()).better == 1
+
+
+def test_words_of_any_script_have_letters_alone():
+    words = ["नि", "न", "\U0001d400"]
+    counts = {split: [3, 1, 0] for split in COUNTS}
+    info = TaskInfo(["<stop>", *"निन\U0001d400"], extras={"words": words, "word_counts": counts})
+    base, sign, eos = (log(number / (5 + 4 + 1 + 5)) for number in (5, 4, 5))
+    alone = [base + sign + eos, base + eos, log(1 / 15) + eos]
+    assert value(LetterGainConfig(), scored(alone, first=6), info) == pytest.approx(0, abs=1e-12)
 
 
 def test_omitted_words_do_not_count_and_their_mass_is_told():
