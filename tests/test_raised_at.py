@@ -6,7 +6,7 @@ import statistics
 
 import torch
 
-from bench_core.execution.raised_at import raised_at
+from bench_core.execution.failures import raised_at
 
 CODE = """
 import statistics

@@ -10,8 +10,7 @@ import pytest
 
 from bench_core.planning.stages import Stage
 from bench_training.forecast import rough_size
-from bench_upkeep.cost_estimates import CostEstimate
-from bench_upkeep.stage_order import ranks
+from bench_upkeep.cost_estimates import CostEstimate, ranks
 
 
 def stage(key, kind="train", **settings):

@@ -31,8 +31,7 @@ from bench_core.errors import BenchError, StoreError
 from bench_core.runs.manifest import Manifest, problems, read_manifest
 from bench_core.suites.yaml_source import read
 from bench_core.terminal import count_of
-from bench_reports.content.digits import NORMAL, worth
-from bench_reports.content.numbers import printed, rounded, signed
+from bench_reports.content.numbers import NORMAL, printed, rounded, signed, worth
 from bench_reports.language.published import Value
 from bench_reports.render.markdown import markdown
 

@@ -1,9 +1,9 @@
-"""`bench run SUITE`"""
+"""`bench run SUITE`, with executors and observers chosen on the command line."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import wraps
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from bench_core.commands import options
+from bench_core.errors import SuiteError
 from bench_core.optional import REPORTS, is_installed, optional_module
 from bench_core.terminal import count_of, say, to_json
 
 if TYPE_CHECKING:
-    from bench_core.config import ExecutorConfig
+    from bench_core.config import Config, ExecutorConfig, ObserverConfig
     from bench_core.runs.results import CellResult, Run
     from bench_core.runs.runner import Execution, Runner
     from bench_core.storage.store import Store
@@ -94,7 +95,6 @@ def execution_options(function: Callable[..., int]) -> Callable[..., int]:
         observers: tuple[str, ...],
         **rest: Any,
     ) -> int:
-        from bench_core.commands.chosen_parts import chosen_observers
         from bench_core.runs.runner import Execution
 
         execution = {key: rest.pop(key) for key in Execution.__annotations__.keys() & rest.keys()}
@@ -158,7 +158,6 @@ def _claims_module() -> ModuleType:
 
 def _looks(suite: Suite) -> list[Suite]:
     """Return the suite with three seeds, four seeds, and so on; raise SuiteError if it lacks seeds or claims."""
-    from bench_core.errors import SuiteError
     from bench_core.runs.reporting import INSTALL
 
     if not is_installed(REPORTS):
@@ -260,11 +259,50 @@ def _summary(run: Run, runner: Runner, report: str, changes: str, code: int) -> 
 
 def chosen(name: str | None, words: tuple[str, ...]) -> ExecutorConfig | None:
     """Return the executor `name` with settings `KEY=VALUE`; raise SuiteError if they are invalid."""
-    from bench_core.commands.chosen_parts import chosen_part
-    from bench_core.errors import SuiteError
-
     if name is None:
         if words:
             raise SuiteError(f"--with {words[0]} is a setting of an executor. Choose the executor with --executor.")
         return None
     return cast("ExecutorConfig", chosen_part("executor", name, words, "--with "))
+
+
+def chosen_part(kind: str, name: str, words: Iterable[str], option: str) -> Config:
+    """Return the part `name` with settings `KEY=VALUE`; raise SuiteError if they are invalid.
+
+    `option` is the text before a setting on the command line, for messages.
+    """
+    from pydantic import ValidationError
+
+    from bench_core.registry import part, suggestion
+    from placed_settings import sentence
+
+    schema = part(kind, name).config
+    settings = {key: value for key, _, value in (word.partition("=") for word in words)}
+    for key in settings:
+        if key not in schema.model_fields:
+            advice = suggestion(key, list(schema.model_fields), "Settings")
+            raise SuiteError(f"{option}{key}: {kind} {name!r} has no setting {key!r}. {advice}")
+    try:
+        return schema.model_validate_strings(settings)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        text = sentence([first], schema, first["loc"])
+        raise SuiteError(f"{option}{key}={settings.get(key, '')}: {text}") from None
+
+
+def chosen_observers(arguments: Iterable[str]) -> list[ObserverConfig]:
+    """Return the observers `NAME` or `NAME:KEY=VALUE,KEY=VALUE`; raise SuiteError if any cannot be used."""
+    from bench_core.registry import part
+    from bench_core.suites.extras import remedy
+
+    observers = []
+    for argument in dict.fromkeys(arguments):
+        name, _, settings = argument.partition(":")
+        config = chosen_part("observer", name, filter(None, settings.split(",")), f"--observe {name}:")
+        if command := remedy(observer := part("observer", name), config):
+            extras = f"{', '.join(sorted(config.extras()))} of {observer.distribution}"
+            text = f"--observe {name}: this observer needs extras that are not installed: {extras}."
+            raise SuiteError(f"{text} Install them with: {command}")
+        observers.append(cast("ObserverConfig", config))
+    return observers

@@ -1,4 +1,12 @@
-"""Failures and interruptions of stages."""
+"""Failures and interruptions of stages, and where a plugin raised an error."""
+
+import traceback
+from pathlib import Path
+
+from bench_core.registry import installed
+from bench_core.whose_code import PACKAGES
+
+OTHERS = (*PACKAGES, "torch")  # packages that only call plugins
 
 
 class StageFailed(Exception):
@@ -24,3 +32,26 @@ class StageFailed(Exception):
 def time_up() -> StageFailed:
     """Return the error of a stage stopped by the time limit."""
     return StageFailed("the time limit was reached. Run the suite again to continue.", expected=True, stopped=True)
+
+
+def raised_at(error: BaseException) -> str:
+    """Return the origin of an error, such as ` (our_plugin/model.py, line 57, in step)`; empty if unknown.
+
+    The origin is the innermost frame of a plugin, or else the innermost frame outside the core and torch.
+    """
+    plugins = {module.__name__.partition(".")[0] for module in installed().manager.get_plugins()}
+    frames = [
+        (str(frame.f_globals.get("__name__", "")).partition(".")[0], frame.f_code, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    foreign = [frame for frame in frames if frame[0] not in OTHERS]
+    for package, code, line in reversed([frame for frame in foreign if frame[0] in plugins] or foreign):
+        return f" ({_place(code.co_filename, package)}, line {line}, in {code.co_name})"
+    return ""
+
+
+def _place(path: str, package: str) -> str:
+    """Return a path starting at its package, because reports must not contain folders of this machine."""
+    parts = Path(path).parts
+    start = max((place for place, part in enumerate(parts) if part == package), default=len(parts) - 1)
+    return "/".join(parts[start:])

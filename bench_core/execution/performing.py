@@ -11,9 +11,8 @@ from pathlib import Path
 from bench_core.computing.context import Inputs
 from bench_core.computing.stage_runner import StageRunner, work_of
 from bench_core.errors import BenchError, PluginError, Stopped, StoreError
-from bench_core.execution.failures import StageFailed, time_up
+from bench_core.execution.failures import StageFailed, raised_at, time_up
 from bench_core.execution.progress import WAITING
-from bench_core.execution.raised_at import raised_at
 from bench_core.execution.stage_costs import measure_cost, record, total
 from bench_core.execution.undeclared import abridged, digests, refusal, undeclared, warning, with_earlier
 from bench_core.execution.watching import MAX_NAMES, install

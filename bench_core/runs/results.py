@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
+from math import isfinite
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
@@ -174,7 +174,7 @@ def cell_as_json(cell: CellResult) -> dict[str, Any]:
 
 
 def _number_as_json(number: Score) -> dict[str, Any]:
-    fields = {**vars(number), "value": None if number.value is None else as_json(number.value)}
+    fields = {**vars(number), "value": as_json(number.value)}
     bounds, ceiling = fields.pop("bounds"), fields.pop("ceiling")
     if bounds is not None:
         fields["bounds"] = [as_json(float(end)) for end in bounds]
@@ -191,9 +191,13 @@ def finding_digest(finding: Mapping[str, Any]) -> str:
     return result_digest({name: value for name, value in finding.items() if name != "measured"})
 
 
-def as_json(value: float) -> float | str:
-    """Return a number that JSON can represent, with infinities and NaN as strings."""
-    return value if abs(value) < inf else str(value)
+def as_json(value: Any) -> Any:
+    """Return JSON data with infinities and NaN as strings."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> None:

@@ -1,7 +1,8 @@
 """Performs the stages of a plan in topological order, as many at a time as the executor can run."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -13,12 +14,11 @@ from bench_core.errors import StoreError
 from bench_core.execution.executor import Executor
 from bench_core.execution.failures import StageFailed, time_up
 from bench_core.execution.progress import ProgressDisplay, Work
-from bench_core.observer import Hear, StageEnded, StageStarted, silent
+from bench_core.observer import Event, Hear, Number, StageEnded, StageStarted, TrainingEvent, TrainingName, silent
 from bench_core.optional import UPKEEP, installed_module
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.plan import Plan
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.runs.observed import MeasuredCells, measured_cells, name_training, numbers_of
 from bench_core.runs.time_limit import TimeLimit
 from bench_core.storage.checkpoints import last_step
 from bench_core.storage.costs import Costs
@@ -242,12 +242,18 @@ class StageLoop:
     def hear_numbers(self, key: str) -> None:
         """Send the numbers of a measure stage to the observers, for all cells that use it."""
         if self.hear is not silent:
-            for number in numbers_of(self._measured_cells, key, self.numbers[key]):
-                self.hear(number)
+            for cell, metric in self._measured_cells.get(key, ()):
+                self.hear(Number(cell, metric, float(self.numbers[key]["value"])))
 
     @cached_property
-    def _measured_cells(self) -> MeasuredCells:
-        return measured_cells(self.plan)
+    def _measured_cells(self) -> Mapping[str, list[tuple[Mapping[str, Any], str]]]:
+        """The cells and metrics that use each measure stage, by stage key."""
+        cells: defaultdict[str, list[tuple[Mapping[str, Any], str]]] = defaultdict(list)
+        for cell, keys in self.plan.of_cell.items():
+            for name, key in keys.items():
+                if self.plan.stages[key].about.gives_number:
+                    cells[key].append((cell.axes, name.partition("/")[2]))
+        return cells
 
     def warn(self, text: str) -> None:
         self.log.append(f"warning: {text}")
@@ -261,3 +267,13 @@ def _failure(future: Future[None]) -> StageFailed | None:
     except StageFailed as failure:
         return failure
     return None
+
+
+def name_training(stage: Stage, event: Event) -> Event:
+    """Add the name of the training run to an event of a stage."""
+    if not isinstance(event, TrainingEvent):
+        return event
+    seeds = stage.settings["vmapped"] if stage.about.joint else [stage.settings["seed"]]
+    seed = seeds[event.copy]
+    label = f"{stage.label.rpartition(', ')[0]}, seed {seed}"  # jointly trained seeds share a label
+    return replace(event, training=TrainingName(label, stage.key, seed))

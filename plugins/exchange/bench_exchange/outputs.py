@@ -99,8 +99,10 @@ def as_example(prediction: Prediction, about: Mapping[str, Any]) -> dict[str, An
         "id": prediction.id,
         "prompt": prediction.prompt,
         "references": prediction.references,
-        "outputs": [{**_output(hypothesis, text), "values": _plain(hypothesis.values)} for hypothesis, text in pairs],
-        **{name: _plain(getattr(prediction, name)) for name in EXAMPLE_FIELDS},
+        "outputs": [
+            {**_output(hypothesis, text), "values": as_json(hypothesis.values)} for hypothesis, text in pairs
+        ],
+        **{name: as_json(getattr(prediction, name)) for name in EXAMPLE_FIELDS},
     }
 
 
@@ -126,7 +128,7 @@ def as_rows(prediction: Prediction, about: Mapping[str, Any]) -> list[dict[str, 
 
 def _output(hypothesis: Hypothesis, text: str) -> dict[str, Any]:
     actions = "tokens" if hypothesis.actions == hypothesis.tokens else hypothesis.actions
-    ending = {"finished": hypothesis.finished, "log_prob": _plain(hypothesis.log_prob)}
+    ending = {"finished": hypothesis.finished, "log_prob": as_json(hypothesis.log_prob)}
     return {
         "text": text,
         **ending,
@@ -134,15 +136,6 @@ def _output(hypothesis: Hypothesis, text: str) -> dict[str, Any]:
         "actions": actions,
         "token_count": hypothesis.token_count,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with infinities and NaN as strings."""
-    if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [*map(_plain, value)]
-    return as_json(value) if isinstance(value, float) else value
 
 
 def _flat(value: Any) -> Any:

@@ -256,9 +256,9 @@ def test_shares_are_exact(k, n, null):
 @pytest.mark.parametrize("k", [0, 2, 10])
 def test_the_p_value_of_a_share_is_the_level_whose_interval_just_reaches_the_null(k):
     low, high = Share(k, 40).interval(0.05)
-    assert Share(k, 40).p(high) == pytest.approx(0.05, rel=1e-6)
+    assert 2 * Share(k, 40).p_below(high) == pytest.approx(0.05, rel=1e-6)
     if k:
-        assert Share(k, 40).p(low) == pytest.approx(0.05, rel=1e-6)
+        assert 2 * Share(k, 40).p_above(low) == pytest.approx(0.05, rel=1e-6)
 
 
 def test_only_a_share_of_independent_examples_of_one_training_is_exact():

@@ -59,7 +59,6 @@ def test_several_seeds_without_a_case_have_the_exact_limit_of_their_examples_and
     assert interval_of(found) is None
     share = share_of(found)
     low, high = share.interval()
-    assert share.of_these_trainings
     assert case in (low, high)
     assert high - low == pytest.approx(100 * (1 - 0.025 ** (1 / 500)))
     beside = (share.p_below if case == 0 else share.p_above)(abs(case - 1))

@@ -19,7 +19,7 @@ from tabulate import tabulate
 
 from bench_core.computing.bootstrap import draws
 from bench_reports import document as doc
-from bench_reports.content.digits import worth
+from bench_reports.content.numbers import worth
 from bench_reports.content.pairs import pairs_of, pairs_table
 from bench_reports.content.result_tables import levels, results_table
 from bench_reports.content.table_notes import footnotes

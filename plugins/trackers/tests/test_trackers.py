@@ -28,7 +28,7 @@ from bench_core import (
     Update,
     event_from_json,
 )
-from bench_core.commands.chosen_parts import chosen_observers
+from bench_core.commands.run import chosen_observers
 from bench_trackers.jsonl import JsonLines
 from bench_trackers.names import curves, file_name, number_name, run_id, training_folder
 from bench_trackers.plugin import JsonLinesConfig, TensorBoardConfig, WandbConfig

@@ -9,9 +9,10 @@ individual rates, the order of stages would depend on the load during measuremen
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import median
 from typing import Literal
 
 from bench_core.planning.cost_keys import CostKeys
@@ -107,3 +108,30 @@ def total(seconds: Iterable[float | None]) -> tuple[float, int]:
 def on_gpu(stage: Stage) -> bool:
     """Return whether a stage runs on a GPU, where CPU seconds do not determine the time."""
     return stage.settings.get("device") == "cuda"
+
+
+def ranks(stages: Sequence[Stage], estimates: CostEstimates, side_by_side: int) -> dict[str, float]:
+    """Return a rank for each stage, by key; of all stages that can start, the lowest rank starts first.
+
+    Training stages come first, longest first; the stages that use them follow in the order of the plan, so that a
+    loaded model serves several stages. Without parallelism, all stages keep the order of the plan, which completes
+    cells early.
+    """
+    places = {stage.key: float(place) for place, stage in enumerate(stages)}
+    if side_by_side < 2:
+        return places
+    trainings = [stage for stage in stages if stage.about.trains]
+    length = _lengths(trainings, estimates)
+    longest = sorted(trainings, key=lambda stage: (-length[stage.key], places[stage.key]))
+    return places | {stage.key: float(place - len(longest)) for place, stage in enumerate(longest)}
+
+
+def _lengths(trainings: Sequence[Stage], estimates: CostEstimates) -> Mapping[str, float]:
+    """Return the predicted seconds of training stages; if unknown, estimate them from rough size and known rates."""
+    known = {stage.key: estimates.of(stage).seconds for stage in trainings}
+    sizes = {
+        stage.key: forecast.rough_size(stage.settings) for stage in trainings if (forecast := stage.about.forecaster)
+    }
+    rates = [seconds / sizes[key] for key, seconds in known.items() if seconds and sizes.get(key)]
+    rate = median(rates) if rates else 1.0
+    return {key: rate * sizes.get(key, 0.0) if seconds is None else seconds for key, seconds in known.items()}

@@ -67,9 +67,9 @@ def plain(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -
     """Return a cell, the intervals of its numbers and its outputs as JSON data."""
     from dataclasses import asdict
 
-    from bench_reports.content.numbers import json_data
+    from bench_core.runs.results import as_json
 
-    return json_data({**asdict(cell), "intervals": between, "outputs": [asdict(output) for output in outputs]})
+    return as_json({**asdict(cell), "intervals": between, "outputs": [asdict(output) for output in outputs]})
 
 
 def text(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -> str:

@@ -1,11 +1,13 @@
-"""Formatting and parsing of the numbers in a report."""
+"""Formatting and parsing of the numbers in a report, and the digits of a table: two significant ones of errors."""
 
 import re
-from collections.abc import Mapping
-from math import isfinite, isnan
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import floor, isfinite, isnan, log10, sqrt
+from statistics import median
 
-from bench_reports.content.grid import GridEntry, PublishedComparison
+from bench_reports.content.grid import Column, Grid, GridEntry, PublishedComparison
+from bench_reports.content.sorting import by_key
 from bench_reports.language.published import Value
 from bench_reports.language.published import number as published_number
 from bench_reports.statistics.intervals import Summary
@@ -13,6 +15,8 @@ from bench_reports.statistics.intervals import Summary
 NUMBER = re.compile(r"[−+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w.:-])")
 
 STARS = ((0.01, "**"), (0.05, "*"))  #: marks of p-values below these
+SIGNIFICANT = 2  # digits of a standard error
+NORMAL = 2 * 1.96  # width of a 95 % interval in standard errors
 
 
 def ours(entry: GridEntry, digits: int, spread: str = "std") -> str:
@@ -82,15 +86,58 @@ def number(text: str | None) -> float | None:
     return float(match[0].replace("−", "-").replace(",", "")) if match else None
 
 
-def json_data(value: Any) -> Any:
-    """Return JSON data with infinities and NaN as strings."""
-    if isinstance(value, Mapping):
-        return {str(key): json_data(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_data(item) for item in value]
-    return str(value) if isinstance(value, float) and not isfinite(value) else value
-
-
 def _decimals(value: float) -> int:
     """Return the number of decimal places of a number."""
     return 0 if not isfinite(value) or value == int(value) else len(f"{value:.12f}".rstrip("0").partition(".")[2])
+
+
+def with_digits(grid: Grid) -> Grid:
+    """Return a table with the declared digits, or digits derived from standard errors.
+
+    All columns of a metric have the digits of its most precise column.
+    """
+    if grid.table.of != "results":
+        return grid
+    digits = [(_metric(column), _digits(grid, place, column)) for place, column in enumerate(grid.columns)]
+    by_metric = by_key((metric, count) for metric, count in digits if count is not None)
+    most = {metric: max(counts) for metric, counts in by_metric.items()}
+    columns = [
+        replace(column, number=replace(column.number, digits=most.get(_metric(column), column.number.digits)))
+        for column in grid.columns
+    ]
+    return replace(grid, columns=columns)
+
+
+def _metric(column: Column) -> tuple[str, ...]:
+    """Return the key of columns that show the same metric."""
+    return column.value, column.number.kind, column.number.signature, "ranks" if column.of == "ranks" else ""
+
+
+def _digits(grid: Grid, place: int, column: Column) -> int | None:
+    """Return the digits of a column; None if its standard errors are unknown."""
+    default, declared = column.number.digits, grid.table.digits
+    digits = declared.get(column.value) if isinstance(declared, dict) else declared
+    if column.of == "ranks":
+        return default
+    if digits is not None:
+        return digits
+    errors = [error for error in _errors(row[place] for row in grid.entries) if error > 0 and isfinite(error)]
+    return worth(errors, default) if errors else None
+
+
+def worth(errors: Iterable[float], default: int) -> int:
+    """Return the decimal places for numbers with these standard errors, at most the metric's `default`.
+
+    They follow the median error, so that one small error does not lengthen all numbers.
+    """
+    positive = [error for error in errors if error > 0 and isfinite(error)]
+    return max(0, min(default, SIGNIFICANT - 1 - floor(log10(median(positive))))) if positive else default
+
+
+def _errors(entries: Iterable[GridEntry]) -> Iterator[float]:
+    for entry in entries:
+        if entry.interval:
+            yield (entry.interval[1] - entry.interval[0]) / NORMAL
+        elif entry.summary and entry.summary.std is not None:
+            yield entry.summary.std / sqrt(entry.summary.n)
+        yield entry.error

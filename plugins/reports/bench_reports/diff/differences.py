@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
-from bench_core.runs.results import CellResult, Run
+from bench_core.runs.results import CellResult, Run, as_json
 from bench_core.runs.selecting import cell_name
 from bench_core.terminal import visible
 from bench_reports.content.contrasts import Contrast, contrasts, one_sided, pairs_of
@@ -22,7 +22,7 @@ from bench_reports.content.example_diff import (
     mark_changes,
     read_evidence,
 )
-from bench_reports.content.numbers import json_data, rounded, signed, summary_text
+from bench_reports.content.numbers import rounded, signed, summary_text
 from bench_reports.content.outputs import cut
 from bench_reports.content.significance import is_untrained
 from bench_reports.content.sorting import by_key
@@ -115,7 +115,7 @@ def _default_metric(evidence: Mapping[str, ExampleEvidence]) -> str:
 
 def plain(run: Path, result: CellDifference) -> Any:
     """Return a difference as JSON data."""
-    return json_data(
+    return as_json(
         {
             "run": str(run),
             "a": result.sides[0],

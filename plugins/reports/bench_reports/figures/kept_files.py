@@ -114,12 +114,4 @@ def identity(cell: Mapping[str, object]) -> tuple[object, ...]:
 
 
 def _line(record: ExampleRecord) -> str:
-    return json.dumps(_plain(vars(record)), sort_keys=True, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return as_json(value) if isinstance(value, float) else value
+    return json.dumps(as_json(vars(record)), sort_keys=True, allow_nan=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Never
 
 if TYPE_CHECKING:
     from bench_core.runs.results import Run
@@ -13,42 +13,22 @@ if TYPE_CHECKING:
     from bench_reports.language.schema import Choice, Claim, Table
 
 
-class SuiteLanguage(NamedTuple):
+class SuiteLanguage:
     """The sections of a suite that define its report; reading an invalid section raises Unreadable."""
 
-    sections: Mapping[str, Any]
+    tables: Sequence[Table]
+    figures: Sequence[Figure]
+    claims: Sequence[Claim]
+    choose: Sequence[Choice]
+    published: Mapping[str, Published]  #: published tables that a suite can show, or that a run shows, by id
 
-    @property
-    def tables(self) -> Sequence[Table]:
-        """Return the entries of `tables:`."""
-        return self._of("tables")  # type: ignore[no-any-return]
+    def __init__(self, sections: Mapping[str, Any]) -> None:
+        vars(self).update(sections)
 
-    @property
-    def figures(self) -> Sequence[Figure]:
-        """Return the entries of `figures:`."""
-        return self._of("figures")  # type: ignore[no-any-return]
+    def __getattr__(self, key: str) -> Never:
+        from placed_settings import Unreadable  # slow import, only for invalid sections
 
-    @property
-    def claims(self) -> Sequence[Claim]:
-        """Return the entries of `claims:`."""
-        return self._of("claims")  # type: ignore[no-any-return]
-
-    @property
-    def choose(self) -> Sequence[Choice]:
-        """Return the entries of `choose:`."""
-        return self._of("choose")  # type: ignore[no-any-return]
-
-    @property
-    def published(self) -> Mapping[str, Published]:
-        """Return the published tables that a suite can show, or that a run shows, by id."""
-        return self._of("published")  # type: ignore[no-any-return]
-
-    def _of(self, key: str) -> Any:
-        if key not in self.sections:
-            from placed_settings import Unreadable  # slow import, only for invalid sections
-
-            raise Unreadable(key)
-        return self.sections[key]
+        raise Unreadable(key)
 
 
 def language(suite: Suite | Run) -> SuiteLanguage:

@@ -7,9 +7,8 @@ from hashlib import sha256
 from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.claims import judge
-from bench_reports.content.default_tables import tables_of
 from bench_reports.content.page import incomplete
-from bench_reports.content.tables import grids
+from bench_reports.content.tables import grids, tables_of
 from bench_reports.document import Block, DocumentSection
 from bench_reports.render.html import html_part
 from bench_reports.render.report_document import summary

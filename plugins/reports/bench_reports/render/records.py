@@ -4,14 +4,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench_core.runs.results import FORMAT, Run, cell_as_json
+from bench_core.runs.results import FORMAT, Run, as_json, cell_as_json
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.choices import choices
 from bench_reports.content.environments import environments
 from bench_reports.content.grid import Column, Grid, GridEntry, Row
 from bench_reports.content.judgements import Judgement
-from bench_reports.content.numbers import json_data
 from bench_reports.content.sorting import ordered
 from bench_reports.statistics.intervals import rounded
 from plain_files import to_csv
@@ -50,7 +49,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> str:
     """Return the whole report as JSON, one cell per line."""
     head = {key: run.info.get(key) for key in ("label", "suite", "profile", "title", "source", "tasks", "models")}
-    data = json_data(
+    data = as_json(
         {
             "format": FORMAT,
             **head,
@@ -61,7 +60,7 @@ def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) 
             "choices": [choice.record() for choice in choices(run)],
         }
     )
-    lines = (json.dumps(json_data(cell_as_json(result)), sort_keys=True, allow_nan=False) for result in ordered(run))
+    lines = (json.dumps(as_json(cell_as_json(result)), sort_keys=True, allow_nan=False) for result in ordered(run))
     cells = ",\n".join(f"  {line}" for line in lines)
     rest = json.dumps(data, sort_keys=True, indent=1, allow_nan=False).removeprefix("{\n")
     return f'{{\n "cells": [\n{cells}\n ],\n{rest}\n'

@@ -18,7 +18,6 @@ class Share:
 
     cases: int
     examples: int
-    of_these_trainings: bool = True  # limited to these training runs, as in an `Estimate`
 
     @property
     def value(self) -> float:
@@ -32,10 +31,6 @@ class Share:
         low = betaincinv(k, n - k + 1, tail) if k else 0.0
         high = betaincinv(k + 1, n - k, 1 - tail) if k < n else 1.0
         return 100 * float(low), 100 * float(high)
-
-    def p(self, null: float = 0.0) -> float:
-        """Return twice the smaller binomial tail at this share, at most 1: the inversion of the interval."""
-        return min(1.0, 2 * min(self.p_above(null), self.p_below(null)))
 
     def p_above(self, null: float = 0.0) -> float:
         """Return the p-value of the statement that the true share is above `null`: P(as many cases or more).

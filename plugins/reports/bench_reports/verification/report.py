@@ -13,11 +13,11 @@ from typing import Any
 
 from bench_core.errors import BenchError
 from bench_core.runs.manifest import Manifest, Remark, read_manifest
-from bench_core.runs.results import Run, cell_as_json, plain_file
+from bench_core.runs.results import Run, as_json, cell_as_json, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.axes import AXES
 from bench_reports.content.cost_tables import costs_over_seeds
-from bench_reports.content.numbers import json_data, rounded
+from bench_reports.content.numbers import rounded
 from bench_reports.content.sorting import by_key, ordered
 from bench_reports.statistics.intervals import summary
 from bench_reports.verification.written_tables import (
@@ -58,7 +58,7 @@ def _beside_run(folder: Path, manifest: Manifest, results: Mapping[str, Any], ru
     from bench_reports.render.code import code_digest
     from bench_reports.render.report import contents
 
-    cells = [json_data(cell_as_json(cell)) for cell in ordered(run)]
+    cells = [as_json(cell_as_json(cell)) for cell in ordered(run)]
     reported = {cell_name(cell["cell"]): cell for cell in results.get("cells", ())}
     for cell in cells:
         name = cell_name(cell["cell"])

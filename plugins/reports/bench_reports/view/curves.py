@@ -30,7 +30,7 @@ def _curve(history: Sequence[Mapping[str, Any]]) -> Curve:
 
 
 def _thin(history: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return at most `MOST` equally spaced evaluations, including the first and the last."""
+    """Return at most `MAX_POINTS` equally spaced evaluations, including the first and the last."""
     if len(history) <= MAX_POINTS:
         return history
     return [history[place * (len(history) - 1) // (MAX_POINTS - 1)] for place in range(MAX_POINTS)]

@@ -1,7 +1,8 @@
-"""Show what a run would compute and what is already stored."""
+"""Show what a run would compute, what it would cost, and what is already stored."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench_core.commands import options
+from bench_core.execution.progress import duration
 from bench_core.terminal import count_of, say, to_json
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 POWER = "Show the number of seeds that comparisons need, estimated from the variances of a finished run."
 COLUMNS = ("stage", "used", "saved", "stored", "to do", "CPU time", "wall time")
+UNKNOWN_COST = "not known"
 
 
 class MetricDifference(click.ParamType[tuple[str, float]]):
@@ -119,7 +122,6 @@ def _show(
     """Print the stages, the costs of training, and missing parts."""
     from bench_core.registry import stage_kinds
     from bench_core.runs.plan_filter import is_left_out
-    from bench_upkeep.commands.predicted import clocks
 
     joint = {name for name, kind in stage_kinds().items() if kind.joint}
     cells = sum(not is_left_out(planned, cell) for cell in planned.cells)
@@ -186,7 +188,6 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the numbers of used, stored and remaining stages of each kind, and the cost of the remaining stages."""
     from bench_core.registry import stage_kinds
-    from bench_upkeep.commands.predicted import expected_cost
 
     number = Counter(stage.kind for stage in planned.stages.values())
     stored = Counter(stage.kind for stage in planned.stages.values() if store.has(stage.kind, stage.key))
@@ -196,3 +197,46 @@ def _rows(
         remaining = [stage for stage in pending if stage.kind == kind]
         counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(remaining)}
         yield {"stage": kind, **counts, **expected_cost(remaining, estimates)}
+
+
+def expected_cost(stages: Sequence[Stage], estimates: CostEstimates) -> dict[str, Any]:
+    """Return the predicted CPU and wall time of stages, in seconds and as text, and how many costs are unknown."""
+    from bench_upkeep.cost_estimates import total
+
+    costs = [estimates.of(stage) for stage in stages]
+    (cpu, unknown_cpu), (wall, unknown) = (
+        total(cost.cpu_seconds for cost in costs),
+        total(cost.seconds for cost in costs),
+    )
+    by_wall_alone = unknown_cpu == len(stages) > unknown  # e.g. on a GPU
+    return {
+        "CPU time": "" if by_wall_alone else _at_least(cpu, unknown_cpu, len(stages)),
+        "cpu_seconds": None if by_wall_alone else cpu,
+        "wall time": _at_least(wall, unknown, len(stages)), "seconds": wall, "unknown": unknown,
+    }  # fmt: skip
+
+
+def _at_least(seconds: float, unknown: int, number: int) -> str:
+    """Return the total time of stages as text: a lower bound if some costs are unknown."""
+    if unknown == number:
+        return UNKNOWN_COST if number else ""
+    return f"at least {duration(seconds)}" if unknown else duration(seconds)
+
+
+def clocks(stages: Sequence[Stage], estimates: CostEstimates) -> Iterator[str]:
+    """Yield the ratio of CPU to wall time, and the load during calibration."""
+    from bench_upkeep.cost_estimates import on_gpu
+
+    known = [stage for stage in stages if estimates.of(stage).seconds is not None and not on_gpu(stage)]
+    if old := sum(estimates.of(stage).cpu_seconds is None for stage in known):
+        yield f"Only wall time is known for {count_of(old, 'stage')}: version 0.2 did not record CPU time."
+    trainings = [stage for stage in known if stage.about.trains]
+    loads = [load for stage in trainings if (load := estimates.of(stage).load) is not None]
+    span = " to ".join(dict.fromkeys(f"{load:.1f}" for load in (min(loads), max(loads)))) if loads else ""
+    busy = f" when they were calibrated, at a load of {span} on {os.cpu_count()} cores" if span else ""
+    for threads, rate in estimates.rates.items():
+        if any(stage.settings["threads"] == threads for stage in trainings):
+            yield (
+                f"Wall time is CPU time / {rate:.2f}: training runs with {count_of(threads, 'thread')} got "
+                f"{rate:.2f} CPU seconds per second{busy} (idle: up to 1 per thread)."
+            )

@@ -13,10 +13,9 @@ from torch.overrides import TorchFunctionMode
 from bench_authors.testing.pretended.cuda_functions import cuda_mocks
 from bench_authors.testing.pretended.device_rules import INDEXING, MIXING, PACKING, RECURRENT, check_devices
 from bench_authors.testing.pretended.generators import Generator, is_random, random_source
-from bench_authors.testing.pretended.moves import MOVES, Move, attribute, pin
+from bench_authors.testing.pretended.moves import MOVES, Move, Transfers, attribute, pin
 from bench_authors.testing.pretended.placement import CPU, mark, on_gpu, same_memory, tensors_in
 from bench_authors.testing.pretended.synchronisations import computing, record, recording
-from bench_authors.testing.pretended.transfers import Transfers
 from bench_authors.testing.pretended.waits import CHECKED_ON_CPU, wait_of
 
 #: Functions that create tensors from numbers, on the CPU by default.

@@ -1,7 +1,8 @@
-"""Moves tensors between main memory and the simulated GPU, and simulates their attributes."""
+"""Moves tensors between main memory and the simulated GPU, also asynchronously; simulates their attributes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,11 @@ import torch
 from bench_authors.testing.pretended.placement import CPU, GPU, device_of, mark, on_gpu, storage
 
 MOVES = {"to", "cuda", "cpu", "type_as"}
+#: Methods allowed before the values of a tensor have arrived.
+HARMLESS = {
+    "size", "dim", "numel", "stride", "is_floating_point", "untyped_storage", "data_ptr", "view", "unbind", "__len__",
+    "element_size", "storage_offset", "is_complex", "detach", "copy_", "__deepcopy__", "is_contiguous",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,3 +92,31 @@ def attribute(func: Any, tensor: torch.Tensor) -> Any:
     if isinstance(value, torch.Tensor):
         mark(value)
     return value
+
+
+class Transfers:
+    """The pending copies, by target memory."""
+
+    def __init__(self) -> None:
+        self.pending: list[torch.Tensor] = []
+
+    def begin(self, tensor: torch.Tensor) -> None:
+        """Begin a copy to a CPU tensor."""
+        storage(tensor).arriving = True
+        self.pending.append(tensor)
+
+    def arrive(self) -> None:
+        """Complete all copies after a synchronization."""
+        for tensor in self.pending:
+            storage(tensor).arriving = False
+        self.pending.clear()
+
+    def check(self, name: str, inputs: Sequence[torch.Tensor]) -> None:
+        """Raise RuntimeError if a function reads values that may not have arrived."""
+        if not self.pending or name in HARMLESS:
+            return
+        if any(getattr(storage(tensor), "arriving", False) for tensor in inputs if not on_gpu(tensor)):
+            raise RuntimeError(
+                f"{name} reads a copy from the GPU with `non_blocking=True` before a synchronization. Call "
+                "`torch.cuda.synchronize()`, or wait for an event recorded after the copy."
+            )
