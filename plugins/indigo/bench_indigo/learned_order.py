@@ -8,7 +8,6 @@ Welling, 2019). Learned posteriors over orders: Li et al. (2021, arXiv:2110.1579
 
 from typing import Protocol
 
-import torch
 from torch import Tensor, nn
 
 from bench_core import Batch, Loss, SuiteError, TaskInfo, Training, on_host, remember, waits_for_device

@@ -27,10 +27,10 @@ class TargetProbability(Additive[Sequence[float]]):
         self.signature = f"mean over targets|stop:included|by:{config.by or 'default'}"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float]]:
-        """Yield weighted probability, weight and weighted estimates [0 or 5]; raise PluginError for invalid scores."""
+        """Yield weighted probability, weight and weighted estimates [0 or 5]; raise PluginError if one is invalid."""
         for prediction in predictions:
             log_prob, weight = check_log_prob(prediction, "target-probability"), prediction.weight
-            yield [weight * exp(log_prob), weight, *estimates_of(prediction, lambda nats, w=weight: w * exp(nats))]
+            yield [weight * exp(log_prob), weight, *(weight * estimate for estimate in estimates_of(prediction, exp))]
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         total, weight = sums[:2] or (0.0, 0.0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 from math import inf
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from bench_core import MetricConfig, SuiteError, TaskConfig
 from bench_metrics.languages import tokenizer_of
@@ -16,7 +16,7 @@ class WordsConfig(MetricConfig):
 
     of_texts = True
     libraries = frozenset({"mecab-python3", "ipadic"})
-    range = 0, 100
+    range: ClassVar[tuple[float, float] | None] = (0, 100)
 
     tokenize: Tokenizer = "auto"  #: tokenizer of sacrebleu; `auto` depends on the target language
 

@@ -14,10 +14,10 @@ from bench_metrics.word_configs import WordErrorsConfig
 class WordErrors(TextMetric[Sequence[int]]):
     """Number of missing, surplus or repeated words per 100 words of the references; NaN without reference words.
 
-    Texts are compared as bags of words: `missing` words are in the reference only, `surplus` words in the output only,
-    and `repeated` words are the surplus words that are neither new to the output nor needed by the reference. Thus,
-    surplus minus missing is the difference of the lengths. Of several references, each output is compared with the
-    one with the fewest missing and surplus words.
+    Texts are compared as bags of words: `missing` words are only in the reference, `surplus` words only in the
+    output, and `repeated` words are the surplus words that are neither new to the output nor needed by the
+    reference. Thus, surplus minus missing is the difference of the lengths. Of several references, each output is
+    compared with the one with the fewest missing and surplus words.
     """
 
     better, unit, factor = -1, "%", 100.0

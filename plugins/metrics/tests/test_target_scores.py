@@ -120,7 +120,7 @@ def test_scores_that_are_no_log_probabilities_are_refused(log_prob, metric):
 def test_nats_per_token_need_a_length():
     cell = [Prediction(7, target_log_prob=-1.0)]
     assert percentile(50, cell) == 1
-    with pytest.raises(SuiteError, match="example 7 is unknown. Set `per: target`"):
+    with pytest.raises(SuiteError, match=r"example 7 is unknown\. Set `per: target`"):
         percentile(50, cell, per="token")
 
 

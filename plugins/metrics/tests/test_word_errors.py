@@ -23,9 +23,7 @@ def errors(*pairs, **settings):
 
 
 def test_words_are_counted_per_hundred_words_of_the_reference():
-    assert errors(("the cat the the dog", ["the cat sat on a mat"])) == pytest.approx(
-        [400 / 6, 300 / 6, 200 / 6]
-    )
+    assert errors(("the cat the the dog", ["the cat sat on a mat"])) == pytest.approx([400 / 6, 300 / 6, 200 / 6])
 
 
 def test_a_word_that_the_reference_lacks_is_surplus_and_repeated_only_from_its_second_copy_on():
