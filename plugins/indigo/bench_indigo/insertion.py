@@ -33,7 +33,7 @@ from bench_indigo import slot_first
 from bench_indigo.blocks import EncodedSources, attention_mask
 from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
-from bench_indigo.learned_order import OrderPosterior, learned_loss, posterior_of
+from bench_indigo.learned_order import OrderPosterior, imitation, learned_loss, posterior_of
 from bench_indigo.orders import Ordering, make_order
 from bench_indigo.plackett_luce import WeightedOrders, best_order, orders_to_score, uniform
 from bench_indigo.plugin import FixedOrder, IndigoConfig
@@ -102,7 +102,11 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
             words, placing = (words + stops) / tokens, placing / count.clamp(min=1)
         else:
             words, placing = (words + stops) / tokens, (placing + (costs.ends * tree.weight).sum()) / tokens
-        return Loss(words + placing, tokens, {"words": words, "slots": placing})
+        value = words + placing
+        if self.posterior is not None:  # it learns by gradient alone: the value stays that of the model
+            imitated = imitation(self.posterior, batch, tree)
+            value = value + imitated - imitated.detach()
+        return Loss(value, tokens, {"words": words, "slots": placing})
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         """Return log-probabilities and, for the best of the orders used, its own, and the nats of words and slots."""

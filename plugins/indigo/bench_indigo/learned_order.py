@@ -96,6 +96,16 @@ def learned_loss(
     return Loss(-bound.sum() / tokens, tokens, {name: part.sum() / tokens for name, part in parts.items()})
 
 
+def imitation(posterior: OrderPosterior, batch: Batch, tree: Prefixes) -> Tensor:
+    """Return -log q of the orders of a prefix tree, per target token: what the posterior learns in other phases.
+
+    A later phase of learned orders then starts from the orders that the model knows.
+    """
+    orders = tree.index.gather(1, tree.path.flatten(1)).view(tree.path.shape)  # [N, W, T - 1]
+    log_q = log_prob(posterior(batch)[:, : orders.shape[2]], orders, batch.length - 1)
+    return -(log_q * tree.weight).sum() / batch.length.sum()
+
+
 def score_function(log_q: Tensor, rewards: Tensor) -> Tensor:
     """Return a term [N] whose gradient estimates that of E_q[reward], given W samples for each of N targets [N, W].
 

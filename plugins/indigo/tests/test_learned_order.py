@@ -17,6 +17,7 @@ from bench_indigo.insertion import Indigo
 from bench_indigo.learned_order import OrderPosterior, learned_loss
 from bench_indigo.plackett_luce import log_prob
 from bench_indigo.plugin import IndigoConfig
+from bench_indigo.search import search
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 12, "order": "learned"}
 SLOW = ("samples_occur_as_often_as_their_score_says", "eight_examples_can_be_learnt_by_heart")
@@ -245,6 +246,33 @@ def test_a_phase_may_bootstrap_from_another_order_but_needs_the_posterior():
         )
     with pytest.raises(SuiteError, match="no posterior over orders"):
         loss_of(fixed, case.batch, 0, order="learned")
+
+
+def phases_teach_the_posterior(order, beam=2):
+    """Assert that the posterior's gradient in another phase is that of the orders from which the model learns."""
+    case = case_of([(1, 3, 2), (2, 1, 1)])
+    model, batch = case.model, case.batch
+    orders = every_order(batch)[:, -1:] if order == "r2l" else search(model, batch, model.encode(batch), beam)[0]
+    with torch.enable_grad():
+        expected = -log_prob(model.posterior(batch), orders, batch.length - 1).mean(1).sum() / batch.length.sum()
+        wanted = gradient_of(model.posterior, expected)
+        model.zero_grad()
+        loss_of(model, batch, 0, order=order, beam=beam).value.backward()
+    found = torch.cat(
+        [weights.grad.flatten() for weights in model.posterior.parameters() if weights.grad is not None]
+    )
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("order", ["r2l", "searched"])
+def test_the_posterior_learns_the_orders_of_other_phases(order):
+    phases_teach_the_posterior(order)
+
+
+def test_the_orders_of_other_phases_catch_a_posterior_that_does_not_learn_them(monkeypatch):
+    monkeypatch.setattr("bench_indigo.insertion.imitation", lambda posterior, batch, tree: 0 * posterior(batch).sum())
+    with pytest.raises(AssertionError):
+        phases_teach_the_posterior("r2l")
 
 
 @pytest.mark.parametrize(
