@@ -32,7 +32,7 @@ TOLERANCE = 1e-4  #: nats per action; smaller differences are rounding
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OutputComparison:
     """The output and the reference of an example, and their log-probabilities in nats."""
 
     is_correct: bool
@@ -65,7 +65,7 @@ class SearchErrors(Probe):
             return Finding(statements=(Statement("", "outputs have no log-probabilities"),))
         return Finding(summary(compared))
 
-    def _compare(self, model: Any, decoder: DecoderConfig, batches: Iterable[Batch]) -> Iterator[Comparison]:
+    def _compare(self, model: Any, decoder: DecoderConfig, batches: Iterable[Batch]) -> Iterator[OutputComparison]:
         """Yield the comparison of each example whose output has a log-probability."""
         search, left = decoder.load()(decoder), self.config.examples
         for whole in batches:
@@ -85,7 +85,7 @@ class SearchErrors(Probe):
         return self.config.by or next(iter(getattr(config, "likelihoods", ())), "")
 
 
-def summary(compared: Sequence[Comparison]) -> dict[str, float]:
+def summary(compared: Sequence[OutputComparison]) -> dict[str, float]:
     """Return the shares of correct outputs, search errors and model errors, and mean log-probabilities."""
     missed, number = [each for each in compared if each.is_search_error], len(compared)
     reachable = [each for each in missed if each.is_reachable]
@@ -102,7 +102,7 @@ def summary(compared: Sequence[Comparison]) -> dict[str, float]:
 
 def _rows(
     batch: Batch, outputs: Sequence[Hypothesis], references: Sequence[float], most: Sequence[int], per_token: int
-) -> Iterator[Comparison]:
+) -> Iterator[OutputComparison]:
     """Yield the comparisons of a batch, given its outputs, log-probabilities of references, and length limits."""
     lengths, golds = batch.length.tolist(), batch.gold.tolist()
     for output, reference, limit, length, gold in zip(outputs, references, most, lengths, golds, strict=True):
@@ -111,7 +111,7 @@ def _rows(
         target = gold[: length - 1] if gold[length - 1] == 0 else gold[:length]
         is_correct = output.finished and output.tokens == target
         margin = TOLERANCE * per_token * max(length, len(output.tokens) + 1)
-        yield Comparison(is_correct, length <= limit, output.log_prob, reference, margin)
+        yield OutputComparison(is_correct, length <= limit, output.log_prob, reference, margin)
 
 
 def _refusal(model: Model) -> str:

@@ -88,7 +88,7 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_known_errors_catch_the_mistake(table, batch, monkeypatch, name):
     attribute, mistake = MUTANTS[name]
-    monkeypatch.setattr(search_errors.Comparison, attribute, property(mistake))
+    monkeypatch.setattr(search_errors.OutputComparison, attribute, property(mistake))
     with pytest.raises(AssertionError):
         known_errors_are_told_apart(table, batch)
 

@@ -28,8 +28,8 @@ class OrderPosterior(nn.Module):
     def __init__(self, config: IndigoConfig, info: TaskInfo) -> None:
         super().__init__()
         layers = config.posterior_layers
-        own = config.model_copy(update={"layers": layers, "shared": False})
-        self.encoder = SourceEncoder(own, info, None)
+        settings = config.model_copy(update={"layers": layers, "shared": False})
+        self.encoder = SourceEncoder(settings, info, None)
         self.embed = Embedding(len(info.vocabulary), config.d_model)
         shape = Shape(config.d_model, config.heads, config.feed_forward, config.dropout, relative=False)
         self.stack = DecoderStack(shape, layers)
