@@ -35,7 +35,7 @@ from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
 from bench_indigo.learned_order import OrderPosterior, imitation, learned_loss, posterior_of
 from bench_indigo.orders import Ordering, make_order
-from bench_indigo.plackett_luce import WeightedOrders, best_order, orders_to_score, uniform
+from bench_indigo.plackett_luce import WeightedOrders, best_order, including, orders_to_score, uniform
 from bench_indigo.plugin import FixedOrder, IndigoConfig
 from bench_indigo.pointer import target_slot_log_probs
 from bench_indigo.prefixes import Prefixes, prefixes
@@ -73,8 +73,8 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     With `position_first`, slots come before words, and the end is an alternative to slots (see `slot_first`).
 
     Likelihood `order` uses the Config's order or, if orders are searched, the best order found; `searched` sums over
-    all orders found. Neither covers all orders, so both are lower bounds on log p(y | x). Likelihood `elbo` is the
-    bound E_q[log p(y, pi | x) - log q(pi | y, x)] for the orders from which the model learns.
+    all orders found and the Config's order. Neither covers all orders, so both are lower bounds on log p(y | x).
+    Likelihood `elbo` is the bound E_q[log p(y, pi | x) - log q(pi | y, x)] for the orders from which the model learns.
     """
 
     actions_per_token = 2
@@ -155,7 +155,10 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         """Return the orders that a likelihood covers; their probabilities matter to `elbo` only."""
         order, number = self.config.order, batch.length - 1
         if scoring.by == "searched" or order == "searched":
-            return uniform(*search(self, batch, sources, self.config.beam))
+            found = search(self, batch, sources, self.config.beam)
+            return uniform(
+                *found if order in ("searched", "rnd") else including(*found, self.order(batch, scoring.rng))
+            )
         if scoring.by == "elbo" and order == "learned":
             scores, rng = posterior_of(self.posterior)(batch), scoring.rng.fork("learned order")
             return orders_to_score(scores, number, batch.ids, self.config.bound_samples, rng)

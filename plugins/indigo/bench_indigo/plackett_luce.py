@@ -39,6 +39,12 @@ def uniform(orders: Tensor, alive: Tensor) -> WeightedOrders:
     return WeightedOrders(orders, alive, -number.log().expand(alive.shape), alive / number)
 
 
+def including(orders: Tensor, alive: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """Return orders [N, W + 1, T] with another order [N, T], and which exist [N, W + 1]; it is counted once."""
+    known = ((orders == order[:, None]).all(2) & alive).any(1, keepdim=True)
+    return torch.cat([orders, order[:, None]], 1), torch.cat([alive, ~known], 1)
+
+
 def sample_orders(scores: Tensor, number: Tensor, ids: Tensor, size: int, rng: Rng) -> Tensor:
     """Sample `size` orders of the first `number` [N] words of each row [N, size, T], given scores [N, T].
 

@@ -87,6 +87,16 @@ def bounds_are_bounds(**settings):
         torch.testing.assert_close(replace(case, model=wide(case)).scored("searched"), log_probs)
 
 
+@pytest.mark.parametrize("order", ["l2r", "r2l", "learned"])
+@pytest.mark.parametrize("beam", [1, 5, 6])
+def test_the_order_of_the_model_is_among_the_orders_found_and_counts_once(order, beam):
+    case = case_of([(1, 2, 3), (3, 1, 2), (2, 2, 1)], order=order, beam=beam)
+    assert (case.scored("searched") >= case.scored("order")).all()
+    assert (case.scored("searched") <= exact(case) + 1e-10).all()
+    if beam == 6:
+        torch.testing.assert_close(case.scored("searched"), exact(case))
+
+
 def wide(case):
     """Return the model with a search that finds all orders."""
     model = Indigo(case.config.model_copy(update={"beam": 6}), case.info)
