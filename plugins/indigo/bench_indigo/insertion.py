@@ -74,7 +74,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
 
     Likelihood `order` uses the Config's order or, if orders are searched, the best order found; `searched` sums over
     all orders found and the Config's order. Neither covers all orders, so both are lower bounds on log p(y | x).
-    Likelihood `elbo` is the bound E_q[log p(y, pi | x) - log q(pi | y, x)] for the orders from which the model learns.
+    Likelihood `elbo` is the bound E_q[log p(y, pi | x) - log q(pi | y, x)] for the orders that the model learns from.
     """
 
     actions_per_token = 2
@@ -155,10 +155,10 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         """Return the orders that a likelihood covers; their probabilities matter to `elbo` only."""
         order, number = self.config.order, batch.length - 1
         if scoring.by == "searched" or order == "searched":
-            found = search(self, batch, sources, self.config.beam)
-            return uniform(
-                *found if order in ("searched", "rnd") else including(*found, self.order(batch, scoring.rng))
-            )
+            orders, alive = search(self, batch, sources, self.config.beam)
+            if order not in ("searched", "rnd"):
+                orders, alive = including(orders, alive, self.order(batch, scoring.rng))
+            return uniform(orders, alive)
         if scoring.by == "elbo" and order == "learned":
             scores, rng = posterior_of(self.posterior)(batch), scoring.rng.fork("learned order")
             return orders_to_score(scores, number, batch.ids, self.config.bound_samples, rng)
@@ -166,7 +166,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         chosen = uniform(orders, torch.ones(orders.shape[:2], dtype=torch.bool, device=orders.device))
         if order != "rnd":
             return chosen
-        return replace(chosen, log_q=-torch.lgamma(number[:, None] + 1.0).double())  # all orders are equally probable
+        return replace(chosen, log_q=-torch.lgamma(number[:, None].double() + 1))  # all orders are equally probable
 
     def start(self, batch: Batch) -> tuple[Tensor, PartialSequence]:
         if batch.prompt.shape[1] > 1:
