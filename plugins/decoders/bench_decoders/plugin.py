@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from bench_core import DecoderConfig, Sampler, Stepper, hookimpl
+from bench_core import DecoderConfig, ProbeConfig, Sampler, Stepper, hookimpl
 from bench_decoders import hookspecs as hookspecs  # searched by the core for hook specifications
 from bench_decoders.min_p import MinPConfig as MinPConfig
 from bench_decoders.processors import ProcessorConfig as ProcessorConfig
@@ -116,6 +116,23 @@ class ExhaustiveConfig(RankingConfig):
     name, target = "exhaustive", "bench_decoders.exhaustive:Exhaustive"
 
     most: PositiveInt = 1_000_000  #: maximum number of sequences, (actions of the first step)^steps
+
+
+class SearchErrorsConfig(ProbeConfig):
+    """Compare the log-probability of outputs with that of references: search errors and model errors."""
+
+    name, target = "search-errors", "bench_decoders.search_errors:SearchErrors"
+    with_decoder = True
+    cites = ["stahlberg2019"]
+
+    by: str | None = None  #: likelihood of the references; default: the first of the model
+    examples: PositiveInt = 200  #: maximum number of examples, which are decoded again
+
+
+@hookimpl
+def bench_probes() -> list[type[ProbeConfig]]:
+    """Return the probe of search errors."""
+    return [SearchErrorsConfig]
 
 
 @hookimpl

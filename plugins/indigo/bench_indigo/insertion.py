@@ -33,7 +33,9 @@ from bench_indigo import slot_first
 from bench_indigo.blocks import EncodedSources, attention_mask
 from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
+from bench_indigo.learned_order import OrderPosterior, imitation, learned_loss, posterior_of
 from bench_indigo.orders import Ordering, make_order
+from bench_indigo.plackett_luce import WeightedOrders, best_order, including, orders_to_score, uniform
 from bench_indigo.plugin import FixedOrder, IndigoConfig
 from bench_indigo.pointer import target_slot_log_probs
 from bench_indigo.prefixes import Prefixes, prefixes
@@ -71,7 +73,8 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     With `position_first`, slots come before words, and the end is an alternative to slots (see `slot_first`).
 
     Likelihood `order` uses the Config's order or, if orders are searched, the best order found; `searched` sums over
-    all orders found. Neither covers all orders, so both are lower bounds on log p(y | x).
+    all orders found and the Config's order. Neither covers all orders, so both are lower bounds on log p(y | x).
+    Likelihood `elbo` is the bound E_q[log p(y, pi | x) - log q(pi | y, x)] for the orders that the model learns from.
     """
 
     actions_per_token = 2
@@ -80,11 +83,14 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         super().__init__(config, info)
         self.info = info
         self.orderings: dict[str, Ordering] = {}
-        if config.order != "searched":
+        self.posterior = OrderPosterior(config, info) if config.order == "learned" else None
+        if config.order != "searched" and config.order != "learned":
             self._ordering(config.order)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         config, sources = self._phase_config(training), self.encode(batch)
+        if config.order == "learned":
+            return learned_loss(self, posterior_of(self.posterior), batch, sources, config, training)
         tree = self._tree(batch, sources, config, training)
         costs = self._costs(batch, tree, sources, training.label_smoothing, config.eod_slot)
         tokens, count = batch.length.sum(), (batch.length - 1).sum()
@@ -96,24 +102,71 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
             words, placing = (words + stops) / tokens, placing / count.clamp(min=1)
         else:
             words, placing = (words + stops) / tokens, (placing + (costs.ends * tree.weight).sum()) / tokens
-        return Loss(words + placing, tokens, {"words": words, "slots": placing})
+        value = words + placing
+        if self.posterior is not None:  # it learns by gradient alone: the value stays that of the model
+            imitated = imitation(self.posterior, batch, tree)
+            value = value + imitated - imitated.detach()
+        return Loss(value, tokens, {"words": words, "slots": placing})
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        """Return log-probabilities and, for the best of the orders used, its own, and the nats of words and slots."""
         sources = self.encode(batch)
-        if scoring.by == "order" and self.config.order != "searched":
-            orders, alive = self._ordering(self.config.order)(batch, scoring.rng)[:, None], None
-        else:
-            orders, alive = search(self, batch, sources, self.config.beam)
-        log_probs = self.weigh(batch, orders, alive, sources)
-        return Scores(log_probs.amax(1) if scoring.by == "order" else log_probs.logsumexp(1))
+        chosen = self._orders_to_score(batch, sources, scoring)
+        tree = prefixes(batch, chosen.orders, chosen.alive)
+        words, slots = self.order_costs(batch, tree, sources, raw=self.config.raw_keys)
+        log_probs = -(words + slots).masked_fill(tree.weight == 0, torch.inf)
+        value, best = log_probs.max(1)
+        values = {"best-order": value, "entropy": chosen.entropy()} | {
+            name: nats.gather(1, best[:, None])[:, 0] for name, nats in (("words", words), ("slots", slots))
+        }
+        if scoring.by == "elbo":
+            return Scores(chosen.elbo(log_probs), values)
+        return Scores(value if scoring.by == "order" else log_probs.logsumexp(1), values)
 
     def weigh(self, batch: Batch, orders: Tensor, alive: Tensor | None, sources: EncodedSources) -> Tensor:
         """Return log p(y, pi | x) [N, W] of orders [N, W, T]; -inf for orders that are not `alive` [N, W]."""
         tree = prefixes(batch, orders, alive)
-        costs = self._costs(batch, tree, sources, raw=self.config.raw_keys)
-        steps = (costs.words + costs.slots).double()  # [N, I]; 0 for item 0
-        total = -costs.stops.double() - steps.gather(1, tree.path.flatten(1)).view(tree.path.shape).sum(2)
-        return total.masked_fill(tree.weight == 0, -torch.inf)
+        words, slots = self.order_costs(batch, tree, sources, raw=self.config.raw_keys)
+        return -(words + slots).masked_fill(tree.weight == 0, torch.inf)
+
+    def order_costs(
+        self,
+        batch: Batch,
+        tree: Prefixes,
+        sources: EncodedSources,
+        smoothing: float = 0.0,
+        ends: bool = False,
+        raw: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Return -log p of the words and of the slots along each order of a tree, in float64 [N, W].
+
+        EOS counts as a word, or as a slot if slots come first; the slot of the end counts only with `ends`.
+        """
+        costs = self._costs(batch, tree, sources, smoothing, ends, raw)
+        words, slots = (
+            part.double().gather(1, tree.path.flatten(1)).view(tree.path.shape).sum(2)  # 0 for item 0
+            for part in (costs.words, costs.slots)
+        )
+        if self.config.position_first:
+            return words, slots + costs.stops
+        return words + costs.stops, slots if costs.ends is None else slots + costs.ends
+
+    def _orders_to_score(self, batch: Batch, sources: EncodedSources, scoring: Scoring) -> WeightedOrders:
+        """Return the orders that a likelihood covers; their probabilities matter to `elbo` only."""
+        order, number = self.config.order, batch.length - 1
+        if scoring.by == "searched" or order == "searched":
+            orders, alive = search(self, batch, sources, self.config.beam)
+            if order not in ("searched", "rnd"):
+                orders, alive = including(orders, alive, self.order(batch, scoring.rng))
+            return uniform(orders, alive)
+        if scoring.by == "elbo" and order == "learned":
+            scores, rng = posterior_of(self.posterior)(batch), scoring.rng.fork("learned order")
+            return orders_to_score(scores, number, batch.ids, self.config.bound_samples, rng)
+        orders = self.order(batch, scoring.rng)[:, None]
+        chosen = uniform(orders, torch.ones(orders.shape[:2], dtype=torch.bool, device=orders.device))
+        if order != "rnd":
+            return chosen
+        return replace(chosen, log_q=-torch.lgamma(number[:, None].double() + 1))  # all orders are equally probable
 
     def start(self, batch: Batch) -> tuple[Tensor, PartialSequence]:
         if batch.prompt.shape[1] > 1:
@@ -153,6 +206,8 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     @torch.no_grad()
     def order(self, batch: Batch, rng: Rng) -> Tensor:
         """Return the evaluation order of each target [N, T]: the Config's order, or the best order found."""
+        if self.config.order == "learned":
+            return best_order(posterior_of(self.posterior)(batch), batch.length - 1)
         if self.config.order != "searched":
             return self._ordering(self.config.order)(batch, rng)
         sources = self.encode(batch)
@@ -239,6 +294,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     def _tree(self, batch: Batch, sources: EncodedSources, config: IndigoConfig, training: Training) -> Prefixes:
         """Return the prefix tree of the orders for an update; trees of fixed orders are built in host memory."""
         if config.order != "searched":
+            assert config.order != "learned", "its loss is `learned_loss`"
             host, device = batch.on_host, batch.gold.device
             orders = self._ordering(config.order)(host, training.rng)[:, None]
             return prefixes(host, orders).change(lambda tensor: to_device(tensor, device))

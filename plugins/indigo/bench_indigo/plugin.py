@@ -11,7 +11,7 @@ from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Predictio
 from bench_indigo.refiner import Refiner
 
 FixedOrder: TypeAlias = Literal["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given"]
-OrderName: TypeAlias = Literal[FixedOrder, "searched"]
+OrderName: TypeAlias = Literal[FixedOrder, "searched", "learned"]
 Positions: TypeAlias = Literal["relative", "sinusoidal", "none"]
 PartOfSpeech: TypeAlias = Literal[
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
@@ -58,9 +58,13 @@ class IndigoConfig(TransformerSettings):
     """Transformer that inserts words one by one, in any order (Gu et al., 2019, arXiv:1902.01370)."""
 
     name, target = "indigo", "bench_indigo.insertion:Indigo"
-    likelihoods = {"order": Kind.BOUND, "searched": Kind.BOUND}
-    by_phase = {"order", "beam", "orders", "search_noise"}
-    cites = ["gu2019", "vaswani2017", "tied=true: press2017", "shared=true: press2017"]
+    likelihoods = {"order": Kind.BOUND, "searched": Kind.BOUND, "elbo": Kind.BOUND}
+    by_phase = {"order", "beam", "orders", "search_noise", "samples", "entropy"}
+    evaluation = {"bound_samples"}
+    cites = [
+        "gu2019", "vaswani2017", "tied=true: press2017", "shared=true: press2017", "order=learned: kool2019",
+        "order=learned: li2021",
+    ]  # fmt: skip
 
     order: OrderName = "searched"  #: generation order, also used in evaluation
     beam: PositiveInt = 8  #: beam size of the search for orders, and number of orders that the search returns
@@ -69,6 +73,12 @@ class IndigoConfig(TransformerSettings):
     eod_slot: bool = False  #: also learn a slot for the end, right of all words
     raw_keys: bool = False  #: let decoders choose keys, two per slot, instead of slots
     position_first: bool = False  #: predict each slot before its word, with the end as an alternative to slots
+    posterior_layers: PositiveInt = 1  #: `order: learned`: layers of the network that scores the places of a target
+    samples: int = Field(4, ge=2)  #: `order: learned`: orders sampled for each target of an update
+    entropy: NonNegativeFloat = (
+        1.0  #: `order: learned`: weight of the posterior's entropy in the loss; 1 is the bound
+    )
+    bound_samples: PositiveInt = 8  #: `order: learned`: orders sampled for likelihood `elbo`; all orders, if not more
 
     @model_validator(mode="after")
     def _the_end_has_one_meaning(self) -> Self:

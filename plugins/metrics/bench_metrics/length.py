@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import nan
 
 from bench_core import Additive, Metric, Prediction, SuiteError
-from bench_metrics.plugin import LengthConfig, LengthDistanceConfig
+from bench_metrics.plugin import LengthConfig, LengthDistanceConfig, LengthRatioConfig
 
 
 class Length(Additive[int]):
@@ -23,6 +23,29 @@ class Length(Additive[int]):
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
         """Yield the length of each example; raise SuiteError if the length of a reference is unknown."""
         return map(output_length if self.config.of == "hypothesis" else reference_length, predictions)
+
+
+class LengthRatio(Additive[Sequence[int]]):
+    """Length of all first hypotheses divided by the length of all references, EOS included.
+
+    Below 1, outputs are too short, so BLEU has a brevity penalty. NaN without examples.
+    """
+
+    label = "Length ratio"
+    better, unit = 0, ""
+    may_be_nan = True
+
+    def __init__(self, config: LengthRatioConfig) -> None:
+        super().__init__(config)
+        self.signature = "stop:included|pooled"
+
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[int]]:
+        """Yield both lengths of each example; raise SuiteError if the length of a reference is unknown."""
+        return ([output_length(prediction), reference_length(prediction)] for prediction in predictions)
+
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
+        ours, theirs = sums or (0, 0)
+        return ours / theirs if theirs else nan
 
 
 class LengthDistance(Metric[list[int]]):

@@ -75,17 +75,23 @@ class LogProbabilities(Additive[Sequence[float | None]]):
         return [self.from_sums([estimate, *sums[1:3]], examples) for estimate in sums[3:]]
 
     def _part(self, prediction: Prediction) -> Sequence[float | None]:
-        log_prob, weight = prediction.target_log_prob, prediction.weight
-        if log_prob is None or isnan(log_prob) or log_prob == inf:
-            raise PluginError(
-                f"{self.title} cannot be computed: the score of example {prediction.id} is {log_prob}. "
-                "The model's `score` must return the natural logarithm of a probability, -inf for probability 0; "
-                "NaN usually means that training diverged."
-            )
+        log_prob, weight = check_log_prob(prediction, self.title), prediction.weight
         estimates = estimates_of(prediction, lambda nats: weight * nats)
         if not weight:
             return [0.0, 0.0, *estimates]
         return [None if log_prob == -inf else weight * log_prob, weight * self.count(prediction), *estimates]
+
+
+def check_log_prob(prediction: Prediction, metric: str) -> float:
+    """Return the log-probability of a target; raise PluginError if it is missing, NaN or infinity."""
+    log_prob = prediction.target_log_prob
+    if log_prob is None or isnan(log_prob) or log_prob == inf:
+        raise PluginError(
+            f"{metric} cannot be computed: the score of example {prediction.id} is {log_prob}. "
+            "The model's `score` must return the natural logarithm of a probability, -inf for probability 0; "
+            "NaN usually means that training diverged."
+        )
+    return log_prob
 
 
 def unknown_text(metric: str, example: int) -> SuiteError:

@@ -8,41 +8,16 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from bench_core import MetricConfig, Scorer, SuiteError, TaskConfig, hookimpl
 from bench_metrics.languages import Targets, has_spaces, language, tokenizer_of
+from bench_metrics.target_configs import NatsPercentileConfig, TargetProbabilityConfig
 from bench_metrics.token_configs import BandPerplexityConfig, ReciprocalRankConfig, TokenAccuracyConfig
+from bench_metrics.word_configs import Tokenizer, WordErrorsConfig, WordsConfig, tokenizer_extras
 
-# tokenizers of sacrebleu that need no download; `auto` is the default for the language of targets
-Tokenizer: TypeAlias = Literal["auto", "none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
 # ISO 639-1 codes, and `other`
 Language: TypeAlias = Literal[
     "en", "cs", "de", "es", "fr", "ru", "da", "fi", "hu", "it", "nl", "no", "pt", "ro", "sv", "tr", "other"
 ]
 METEOR = frozenset(get_args(Language))
 NORMALIZED = ("en", "cs", "de", "es", "fr", "ru")  # languages with a tokenizer of METEOR
-
-
-class WordsConfig(MetricConfig):
-    """Settings shared by metrics that tokenize texts."""
-
-    of_texts = True
-    libraries = frozenset({"mecab-python3", "ipadic"})
-    range = 0, 100
-
-    tokenize: Tokenizer = "auto"  #: tokenizer of sacrebleu; `auto` depends on the target language
-
-    def refusal(self, task: TaskConfig) -> str | None:
-        """Return why the tokenizer does not support the target language; None if it does."""
-        try:
-            tokenizer_of(self.tokenize, task)
-        except SuiteError as error:
-            return str(error)
-        return None
-
-
-EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}  # extras of this distribution
-
-
-def _tokenizer_extras(name: str | None) -> Set[str]:
-    return {EXTRAS[name]} if name in EXTRAS else set()
 
 
 class PerplexityConfig(MetricConfig):
@@ -112,6 +87,14 @@ class LengthConfig(MetricConfig):
     of: Literal["hypothesis", "reference"] = "hypothesis"  #: whether to measure outputs or references
 
 
+class LengthRatioConfig(MetricConfig):
+    """Length of all outputs divided by the length of all references, in tokens, EOS included."""
+
+    name, target = "length-ratio", "bench_metrics.length:LengthRatio"
+    of_tokens = True
+    range = 0, inf
+
+
 class LengthDistanceConfig(MetricConfig):
     """1-Wasserstein distance between the length distributions of outputs and references."""
 
@@ -172,7 +155,7 @@ class BleuConfig(WordsConfig):
 
     def extras(self) -> Set[str]:
         """Return the extra of the tokenizer; empty if it needs no extra."""
-        return _tokenizer_extras(self.tokenize)
+        return tokenizer_extras(self.tokenize)
 
     @model_validator(mode="after")
     def _value_is_used(self) -> Self:
@@ -235,7 +218,7 @@ class RibesConfig(WordsConfig):
 
     def extras(self) -> Set[str]:
         """Return the extras of nltk and of the tokenizer."""
-        return {"ribes"} | _tokenizer_extras(self.tokenize)
+        return {"ribes"} | tokenizer_extras(self.tokenize)
 
 
 class NotesBleuConfig(MetricConfig):
@@ -281,7 +264,7 @@ class MeteorConfig(MetricConfig):
 
     def extras(self) -> Set[str]:
         """Return the extras of METEOR and of the tokenizer."""
-        return {"meteor"} | _tokenizer_extras(self.tokenize)
+        return {"meteor"} | tokenizer_extras(self.tokenize)
 
     @model_validator(mode="after")
     def _tokenizer_exists(self) -> Self:
@@ -324,9 +307,12 @@ def bench_metrics() -> list[type[MetricConfig]]:
     return [
         PerplexityConfig,
         BitsPerByteConfig,
+        TargetProbabilityConfig,
+        NatsPercentileConfig,
         NonTerminationConfig,
         DistinctNonTerminatedConfig,
         LengthConfig,
+        LengthRatioConfig,
         LengthDistanceConfig,
         RepetitionConfig,
         ReportedConfig,
@@ -339,6 +325,7 @@ def bench_metrics() -> list[type[MetricConfig]]:
         ChrfConfig,
         TerConfig,
         RibesConfig,
+        WordErrorsConfig,
         NotesBleuConfig,
         ExactMatchConfig,
         MeteorConfig,

@@ -15,7 +15,7 @@ from bench_metrics.plugin import bench_metrics
 
 CONFIGS = {config.name: config for config in bench_metrics()}
 SETTINGS = {"meteor": {"language": "other"}}  # that of English takes seconds to start
-SETTINGS |= {"reported": {"value": "order"}, "reported-score": {"value": "order"}}
+SETTINGS |= {"reported": {"value": "order"}, "reported-score": {"value": "order"}, "word-errors": {"of": "surplus"}}
 PAIRS = [  # texts and their references
     ("a b a b a b", ["a b c", "a b a b a c d"]),
     ("c c c c c c c c c", ["c"]),
@@ -85,7 +85,8 @@ def test_suites_fill_only_settings_that_exist(name):
 def test_what_is_about_scores_needs_a_likelihood():
     needing = [name for name, config in CONFIGS.items() if issubclass(config.needs, Scorer)]
     assert needing == [
-        "perplexity", "bits-per-byte", "reported-score", "band-perplexity", "token-accuracy", "reciprocal-rank",
+        "perplexity", "bits-per-byte", "target-probability", "nats-percentile", "reported-score", "band-perplexity",
+        "token-accuracy", "reciprocal-rank",
     ]  # fmt: skip
 
 
