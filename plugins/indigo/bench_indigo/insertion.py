@@ -33,11 +33,13 @@ from bench_indigo import slot_first
 from bench_indigo.blocks import EncodedSources, attention_mask
 from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
+from bench_indigo.order_weights import order_log_probs, sharpness, weighted
 from bench_indigo.orders import Ordering, make_order
 from bench_indigo.plugin import FixedOrder, IndigoConfig
 from bench_indigo.pointer import target_slot_log_probs
 from bench_indigo.prefixes import Prefixes, prefixes
 from bench_indigo.relations import relations
+from bench_indigo.right_orders import right_share
 from bench_indigo.search import search
 
 
@@ -87,13 +89,17 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         config, sources = self._phase_config(training), self.encode(batch)
         tree = self._tree(batch, sources, config, training)
         costs = self._costs(batch, tree, sources, training.label_smoothing, config.eod_slot)
-        tokens, count = batch.length.sum(), (batch.length - 1).sum()
+        tokens, count = batch.length.sum(), (batch.length - 1).sum().clamp(min=1)
+        rate = sharpness(config, training.progress)
+        if rate is not None:  # one denominator, as the weights are those of the sum of words and slots
+            log_probs, count = order_log_probs(tree, costs.words + costs.slots, costs.stops), tokens
+            tree = weighted(tree, log_probs, rate)
         stops = (costs.stops * tree.weight).sum()
         words, placing = (costs.words * tree.share).sum(), (costs.slots * tree.share).sum()
         if config.position_first:
-            words, placing = words / count.clamp(min=1), (placing + stops) / tokens
+            words, placing = words / count, (placing + stops) / tokens
         elif costs.ends is None:
-            words, placing = (words + stops) / tokens, placing / count.clamp(min=1)
+            words, placing = (words + stops) / tokens, placing / count
         else:
             words, placing = (words + stops) / tokens, (placing + (costs.ends * tree.weight).sum()) / tokens
         return Loss(words + placing, tokens, {"words": words, "slots": placing})
@@ -105,15 +111,14 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         else:
             orders, alive = search(self, batch, sources, self.config.beam)
         log_probs = self.weigh(batch, orders, alive, sources)
-        return Scores(log_probs.amax(1) if scoring.by == "order" else log_probs.logsumexp(1))
+        values = right_share(batch, orders, log_probs)
+        return Scores(log_probs.amax(1) if scoring.by == "order" else log_probs.logsumexp(1), values)
 
     def weigh(self, batch: Batch, orders: Tensor, alive: Tensor | None, sources: EncodedSources) -> Tensor:
         """Return log p(y, pi | x) [N, W] of orders [N, W, T]; -inf for orders that are not `alive` [N, W]."""
         tree = prefixes(batch, orders, alive)
         costs = self._costs(batch, tree, sources, raw=self.config.raw_keys)
-        steps = (costs.words + costs.slots).double()  # [N, I]; 0 for item 0
-        total = -costs.stops.double() - steps.gather(1, tree.path.flatten(1)).view(tree.path.shape).sum(2)
-        return total.masked_fill(tree.weight == 0, -torch.inf)
+        return order_log_probs(tree, costs.words + costs.slots, costs.stops)
 
     def start(self, batch: Batch) -> tuple[Tensor, PartialSequence]:
         if batch.prompt.shape[1] > 1:
