@@ -38,6 +38,8 @@ class Inspector:
             inspection = Inspection(self.data, self.answers)
             if isinstance(config, ModelConfig) and not self._add_tasks(inspection, name, task, config):
                 return
+            if isinstance(config, TaskConfig):
+                inspection.rows = self._rows(name)
             inspection = self._inspection(inspection, config)
             if isinstance(config, TaskConfig):
                 self.tasks[name] = inspection
@@ -51,7 +53,7 @@ class Inspector:
     def _inspection(self, inspection: Inspection, settings: Any) -> Inspection:
         """Return the inspection of a part, run once for all profiles."""
         conditions = (inspection.is_sampled, inspection.is_decoded, inspection.is_scored)
-        key = repr((type(settings), settings, [*inspection.tasks], inspection.splits, inspection.seeds, conditions))
+        key = repr((type(settings), settings, [*inspection.tasks], inspection.splits, inspection.seeds, conditions, inspection.rows))
         if key not in self.findings.inspections:
             with inspection.noting():
                 if isinstance(settings, TrainingBase):
@@ -90,6 +92,16 @@ class Inspector:
         inspection.is_decoded = limits.examples is None and any(cell.decoder for cell in cells)
         inspection.is_scored = limits.scored is None and any(metric.needs is Scorer for metric in metrics)
         return bool(pairs)
+
+    def _rows(self, task: str) -> Mapping[str, int]:
+        """Return the rows that the planned updates of each model on a task read, where the settings state them."""
+        trainings = {name: self.suite.models[name].at(task).training for name in self._pairs if task in self._pairs[name]}
+        updates = {
+            name: sum(getattr(phase, "updates", None) or 0 for phase in training.phases) or training.updates
+            for name, training in trainings.items()
+            if training.trains and training.batch_unit == "rows" and isinstance(training.batch_size, int)
+        }
+        return {name: number * trainings[name].batch_size for name, number in updates.items() if number}
 
     @cached_property
     def _cells(self) -> list[Cell]:
