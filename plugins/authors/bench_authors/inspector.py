@@ -53,7 +53,17 @@ class Inspector:
     def _inspection(self, inspection: Inspection, settings: Any) -> Inspection:
         """Return the inspection of a part, run once for all profiles."""
         conditions = (inspection.is_sampled, inspection.is_decoded, inspection.is_scored)
-        key = repr((type(settings), settings, [*inspection.tasks], inspection.splits, inspection.seeds, conditions, inspection.rows))
+        key = repr(
+            (
+                type(settings),
+                settings,
+                [*inspection.tasks],
+                inspection.splits,
+                inspection.seeds,
+                conditions,
+                inspection.rows,
+            )
+        )
         if key not in self.findings.inspections:
             with inspection.noting():
                 if isinstance(settings, TrainingBase):
@@ -95,7 +105,9 @@ class Inspector:
 
     def _rows(self, task: str) -> Mapping[str, int]:
         """Return the rows that the planned updates of each model on a task read, where the settings state them."""
-        trainings = {name: self.suite.models[name].at(task).training for name in self._pairs if task in self._pairs[name]}
+        trainings = {
+            name: self.suite.models[name].at(task).training for name in self._pairs if task in self._pairs[name]
+        }
         updates = {
             name: sum(getattr(phase, "updates", None) or 0 for phase in training.phases) or training.updates
             for name, training in trainings.items()

@@ -10,7 +10,9 @@ from bench_captioning.plugin import IMAGE_CHANNELS, ImageChannels
 from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Prediction, Scorer, Source, Stepper, hookimpl
 from bench_indigo.refiner import Refiner
 
-FixedOrder: TypeAlias = Literal["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given", "given-reversed"]
+FixedOrder: TypeAlias = Literal[
+    "l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given", "given-reversed"
+]
 OrderName: TypeAlias = Literal[FixedOrder, "searched"]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Positions: TypeAlias = Literal["relative", "sinusoidal", "none"]
@@ -70,7 +72,7 @@ class IndigoConfig(TransformerSettings):
         "uniform"  #: weights of the orders found: equal, p(y, pi | x), or from equal to p(y, pi | x)
     )
     anneal: tuple[Share, Share] | None = (
-        None  #: annealed weights p ** (1 / T): shares of a phase between which 1 / T rises from 0 to 1; default: .3, .6
+        None  #: annealed weights p^(1/T): shares of a phase between which 1/T rises from 0 to 1; default: 0.3, 0.6
     )
     search_noise: bool = True  #: use dropout in the search, as in the update
     eod_slot: bool = False  #: also learn a slot for the end, right of all words
@@ -90,10 +92,12 @@ class IndigoConfig(TransformerSettings):
     @model_validator(mode="after")
     def _weights_are_of_searched_orders(self) -> Self:
         if self.weights != "uniform" and (self.order != "searched" or self.orders == "one"):
-            found = f"`order` is {self.order}" if self.order != "searched" else "`orders: one` learns from one of them"
+            found = (
+                f"`order` is {self.order}" if self.order != "searched" else "`orders: one` learns from one of them"
+            )
             raise ValueError(
-                f"`weights: {self.weights}` weighs all orders found by a search, but {found}. Set `weights` only with "
-                "`order: searched` and `orders: all`, in the training phases that have them"
+                f"`weights: {self.weights}` weighs all orders found by a search, but {found}. Set `weights` "
+                "only with `order: searched` and `orders: all`, in the training phases that have them"
             )
         if self.anneal is not None and self.weights != "annealed":
             raise ValueError("`anneal` applies only to `weights: annealed`. Remove it, or set `weights: annealed`")

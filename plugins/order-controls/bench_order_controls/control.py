@@ -11,6 +11,8 @@ from bench_order_controls.needs import RULES
 from bench_order_controls.plugin import OrderControlConfig
 from bench_text.api import Encoder, Example, SequenceTask
 
+MAX_TRIES = 20  # to find a source that is in no other split
+
 
 class Puzzle(NamedTuple):
     """A source and its only target."""
@@ -24,9 +26,9 @@ class Puzzle(NamedTuple):
 class OrderControl(SequenceTask):
     """A generated task; `extras["order"]` [N, T] has a right order, `extras["needs"]` all needs of right orders.
 
-    Training targets have all lengths equally often, other targets only the maximum length. Splits are sampled
-    independently, so short sources recur. Random numbers come from `random.Random.random`, which is the same in all
-    versions of Python.
+    Training targets have all lengths equally often, other targets only the maximum length. No training source occurs
+    in another split, unless there are too few sources. Random numbers come from `random.Random.random`, which is the
+    same in all versions of Python.
     """
 
     config: OrderControlConfig
@@ -41,13 +43,22 @@ class OrderControl(SequenceTask):
         """The words of sources and of targets."""
 
     def examples(self, split: Split, data: Path) -> Iterator[Example]:
-        config, rng, needs = self.config, Random(f"{self.config.seed} {split}"), RULES[self.config.name]
-        number, least = (config.examples, config.least) if split == "train" else (config.held_out, config.most)
-        for _ in range(number):
-            puzzle = self.puzzle(rng, least + int((config.most - least + 1) * rng.random()))
+        needs = RULES[self.config.name]
+        for puzzle in self._puzzles(split):
             pairs = [number for need in needs(puzzle.source, puzzle.target) for number in need]
             extras = {"order": [*puzzle.order, -1], "needs": pairs, **puzzle.extras}
             yield Example(puzzle.source, " ".join(puzzle.target), source_text=puzzle.source, extras=extras)
+
+    def _puzzles(self, split: Split) -> Iterator[Puzzle]:
+        config, rng = self.config, Random(f"{self.config.seed} {split}")
+        if split != "train":
+            yield from (self.puzzle(rng, config.most) for _ in range(config.held_out))
+            return
+        others = {puzzle.source for other in self.splits[1:] for puzzle in self._puzzles(other)}
+        for _ in range(config.examples):
+            length = config.least + int((config.most - config.least + 1) * rng.random())
+            tries = (self.puzzle(rng, length) for _ in range(MAX_TRIES))
+            yield next((puzzle for puzzle in tries if puzzle.source not in others), None) or self.puzzle(rng, length)
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder | None, Encoder]:
         """Return vocabularies of all words, whether or not they occur."""

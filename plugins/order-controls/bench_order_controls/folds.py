@@ -11,7 +11,7 @@ from bench_order_controls.plugin import LatinFoldsConfig
 
 
 class LatinFolds(OrderControl):
-    """States of a fold: each is looked up by its digit and the state before it, which is on its right in suffix folds.
+    """Folds: each state is looked up by its digit and the previous state, which is on its right in suffix folds.
 
     Digits and states carry their place, `place:digit`, counted from the left in the longest target. Shorter suffix
     folds have the last places, shorter prefix folds the first.
@@ -36,10 +36,10 @@ class LatinFolds(OrderControl):
         turn = -1 if is_suffix else 1
         states = [*accumulate(digits[::turn], lambda state, digit: self.table[digit][state])][::turn]
         first = config.most - length if is_suffix else 0
-        numbers, target = ([f"{first + place}:{value}" for place, value in enumerate(row)] for row in (digits, states))
-        return Puzzle(
-            " ".join([*numbers, SUFFIX if is_suffix else PREFIX]), target, [*range(length)][::turn]
+        numbers, target = (
+            [f"{first + place}:{value}" for place, value in enumerate(row)] for row in (digits, states)
         )
+        return Puzzle(" ".join([*numbers, SUFFIX if is_suffix else PREFIX]), target, [*range(length)][::turn])
 
 
 def latin_square(rng: Random, side: int) -> list[list[int]]:
@@ -48,7 +48,11 @@ def latin_square(rng: Random, side: int) -> list[list[int]]:
     while len(rows) < side:
         row: list[int] = []
         for column in range(side):
-            free = [value for value in shuffled(rng, side) if value not in row and all(value != old[column] for old in rows)]
+            free = [
+                value
+                for value in shuffled(rng, side)
+                if value not in row and all(value != old[column] for old in rows)
+            ]
             row += free[:1]
         rows += [row] if len(row) == side else []
     return rows

@@ -14,6 +14,6 @@ def inspect(config: OrderControlConfig, inspection: Inspection) -> None:
         if rows < needed:
             inspection.warnings.append(
                 f"the planned updates of {model!r} read {rows:,} rows, but targets of {config.most} tokens look up "
-                f"{config.lookups():,} table entries, which take about {needed:,} rows to learn. Increase `updates`, or "
-                "reduce `most`."
+                f"{config.lookups():,} table entries, which take about {needed:,} rows to learn. Increase `updates`, "
+                "or reduce `most`."
             )

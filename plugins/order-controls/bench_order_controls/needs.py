@@ -6,6 +6,7 @@ meets all needs of its target. S is an integer whose bit j stands for place j, s
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from operator import eq
 from typing import NamedTuple, TypeAlias
 
@@ -36,7 +37,7 @@ def chain(places: Sequence[int]) -> list[Need]:
     The first token can be copied from the source and the second follows from the source as easily, so both may come
     at any time, but the second before the third.
     """
-    return [Need(place, bits([before])) for before, place in zip(places[1:], places[2:], strict=False)]
+    return [Need(place, bits([before])) for before, place in pairwise(places[1:])]
 
 
 def fold_needs(source: str, target: Sequence[str]) -> Needs:

@@ -8,6 +8,7 @@ from bench_order_controls.control import OrderControl, Puzzle, shuffled
 from bench_order_controls.needs import CELLS, SIDE, peers
 from bench_order_controls.plugin import SudokuConfig
 
+
 class SmallSudoku(OrderControl):
     """A source has the values of some cells, `cell:value`; a target has the others, in reading order.
 
@@ -29,7 +30,9 @@ class SmallSudoku(OrderControl):
                 break
         source = [f"{cell}:{grid[cell]}" for cell in CELLS if cell not in emptied]
         places = {cell: place for place, cell in enumerate(sorted(emptied))}
-        return Puzzle(" ".join(source), [f"{cell}:{grid[cell]}" for cell in places], [places[cell] for cell in emptied[::-1]])
+        return Puzzle(
+            " ".join(source), [f"{cell}:{grid[cell]}" for cell in places], [places[cell] for cell in emptied[::-1]]
+        )
 
 
 def empty(rng: Random, grid: Sequence[int], number: int) -> list[int]:

@@ -204,4 +204,7 @@ def _phase_misfits(phase: Phase, model: ModelConfig) -> Iterator[tuple[Way, str]
         for detail in error.errors():
             by_key.setdefault(detail["loc"][:1], []).append(detail)
         for keys, errors in by_key.items():
-            yield keys if keys in {(key,) for key in phase.more} else (), sentence(errors, type(model), errors[0]["loc"])
+            yield (
+                keys if keys in {(key,) for key in phase.more} else (),
+                sentence(errors, type(model), errors[0]["loc"]),
+            )
