@@ -8,12 +8,12 @@ ROWS_PER_LOOKUP = 50
 
 
 def inspect(config: OrderControlConfig, inspection: Inspection) -> None:
-    """Warn if the planned updates of a model are too few for the longest targets."""
+    """Warn if the planned updates of some models are too few for the longest targets."""
     needed = ROWS_PER_LOOKUP * config.lookups()
-    for model, rows in inspection.rows.items():
-        if rows < needed:
-            inspection.warnings.append(
-                f"the planned updates of {model!r} read {rows:,} rows, but targets of {config.most} tokens look up "
-                f"{config.lookups():,} table entries, which take about {needed:,} rows to learn. Increase `updates`, "
-                "or reduce `most`."
-            )
+    few = {model: rows for model, rows in inspection.rows.items() if rows < needed}
+    if few:
+        inspection.warnings.append(
+            f"the planned updates of {', '.join(map(repr, few))} read {min(few.values()):,} rows or more, but targets "
+            f"of {config.most} tokens look up {config.lookups():,} table entries, which take about {needed:,} rows to "
+            "learn. Increase `updates`, or reduce `most`."
+        )
