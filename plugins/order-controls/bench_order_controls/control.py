@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from bench_core import Split
+from bench_core import Batch, Purpose, Rng, Size, Split
 from bench_order_controls.needs import RULES
 from bench_order_controls.plugin import OrderControlConfig
 from bench_text.api import Encoder, Example, SequenceTask
@@ -59,6 +59,11 @@ class OrderControl(SequenceTask):
             length = config.least + int((config.most - config.least + 1) * rng.random())
             tries = (self.puzzle(rng, length) for _ in range(MAX_TRIES))
             yield next((puzzle for puzzle in tries if puzzle.source not in others), None) or self.puzzle(rng, length)
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
+        """Yield batches of random rows of all lengths, unlike tasks that group training rows by length."""
+        mixed = Purpose.SCORE if purpose is Purpose.TRAIN else purpose
+        return super().batches(split, mixed, size, rng)
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder | None, Encoder]:
         """Return vocabularies of all words, whether or not they occur."""

@@ -13,7 +13,7 @@ def inspect(config: OrderControlConfig, inspection: Inspection) -> None:
     few = {model: rows for model, rows in inspection.rows.items() if rows < needed}
     if few:
         inspection.warnings.append(
-            f"the planned updates of {', '.join(map(repr, few))} read {min(few.values()):,} rows or more, but targets "
-            f"of {config.most} tokens look up {config.lookups():,} table entries, which take about {needed:,} rows to "
-            "learn. Increase `updates`, or reduce `most`."
+            f"the planned updates of {', '.join(map(repr, few))} read {min(few.values()):,} rows or more, but "
+            f"targets of {config.most} tokens look up {config.lookups():,} table entries, which take about "
+            f"{needed:,} rows to learn. Increase `updates`, or reduce `most`."
         )

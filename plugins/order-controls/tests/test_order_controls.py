@@ -6,14 +6,17 @@ import subprocess
 import sys
 from itertools import pairwise, permutations
 from math import factorial
+from pathlib import Path
 from random import Random
 
 import pytest
 import torch
+from click.testing import CliRunner
 from pydantic import ValidationError
 
 from bench_authors.testing import TaskCase, check_task
-from bench_core import Hypothesis, Prediction, Purpose, Size, SuiteError, TaskInfo
+from bench_core import Hypothesis, Prediction, Purpose, Rng, Size, SuiteError, TaskInfo
+from bench_core.commands.main import bench
 from bench_indigo.right_orders import right
 from bench_order_controls import needs as module
 from bench_order_controls.control import shuffled
@@ -71,6 +74,12 @@ def test_training_has_all_lengths_and_other_splits_the_longest(config, tmp_path)
         statistics["unknown" if "unknown" in statistics else "target_unknown"] == 0
         for statistics in info.extras["statistics"].values()
     )
+
+
+def test_a_batch_has_targets_of_all_lengths(tmp_path):
+    task, _ = prepared(LatinFoldsConfig(examples=300, held_out=5), tmp_path)
+    for batch in task.batches("train", Purpose.TRAIN, Size(100), Rng(1)):
+        assert {*batch.length.tolist()} == {3, 4, 5, 6, 7}
 
 
 def test_no_source_of_another_split_is_in_training(tmp_path):
@@ -316,3 +325,60 @@ def test_the_face_of_the_plugin_imports_no_torch():
 
 def test_folds_need_their_own_direction():
     assert fold_needs("0:1 1:1 2:1 <suffix>", "abc") != fold_needs("0:1 1:1 2:1 <prefix>", "abc")
+
+
+SUITE = """\
+suite: few
+tasks:
+  folds: {{name: latin-folds, most: {most}}}
+  other: {{name: small-sudoku}}
+models:
+  many: {{name: indigo, order: given}}
+  few: {{name: indigo, order: l2r, training: {{updates: 100}}}}
+  phased: {{name: indigo, order: searched, training: {{phases: [{{updates: 40, order: l2r}}, {{updates: 50}}]}}}}
+decoders:
+  greedy: {{name: greedy}}
+metrics:
+  exact: {{name: exact-match}}
+training: {{updates: 1000, batch_size: 100, select: {{metric: loss}}}}
+"""
+
+
+@pytest.mark.parametrize(("most", "warns"), [(3, False), (6, True)])
+def test_a_length_that_planned_updates_cannot_cover_is_warned_of_at_its_task(tmp_path, monkeypatch, most, warns):
+    monkeypatch.chdir(tmp_path)
+    Path("suite.yaml").write_text(SUITE.format(most=most))
+    found = CliRunner().invoke(bench, ["check", "suite.yaml"], standalone_mode=False)
+    assert found.return_value == 0, found.stderr
+    wanted = (
+        "suite.yaml:3:3: warning: the planned updates of 'few', 'phased' read 9,000 rows or more, but targets of 6 tokens "
+        "look up 320 table entries, which take about 16,000 rows to learn. Increase `updates`, or reduce `most`.\n"
+    )
+    assert (wanted in found.stderr) == warns, found.stderr
+    assert ("warning" in found.stderr) == warns
+
+
+BAD = {
+    "a rise that does not ascend": ("weights: annealed, anneal: [0.6, 0.3]", 7, "`anneal` must ascend"),
+    "weights of a fixed order": ("order: l2r, weights: posterior", 7, "Set `weights` only with `order: searched`"),
+    "weights of a phase with a fixed order": (
+        "training: {phases: [{order: l2r, weights: posterior, updates: 3}]}", 7, "Set `weights` only with `order: searched`"
+    ),
+    "a rise of a phase": (
+        "training: {phases: [{weights: annealed, anneal: [0.9, 0.3], updates: 3}]}", 7, "`anneal` must ascend"
+    ),
+    "a share above 1": ("training: {phases: [{weights: annealed, anneal: [0.9, 3], updates: 3}]}", 7, "at most 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_weights_that_cannot_be_are_refused_at_their_place(tmp_path, monkeypatch, name):
+    written, line, words = BAD[name]
+    monkeypatch.chdir(tmp_path)
+    text = SUITE.format(most=3).replace("order: l2r, training: {updates: 100}", written)
+    Path("suite.yaml").write_text(text)
+    found = CliRunner().invoke(bench, ["check", "suite.yaml"], standalone_mode=False)
+    (said,) = (line for line in found.stderr.splitlines() if "warning" not in line)
+    assert found.return_value == 2
+    assert said.startswith(f"suite.yaml:{line}:"), said
+    assert words in said
