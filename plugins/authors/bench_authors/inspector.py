@@ -105,15 +105,14 @@ class Inspector:
 
     def _rows(self, task: str) -> Mapping[str, int]:
         """Return the rows that the planned updates of each model on a task read, where the settings state them."""
-        trainings = {
-            name: self.suite.models[name].at(task).training for name in self._pairs if task in self._pairs[name]
-        }
-        updates = {
-            name: sum(getattr(phase, "updates", None) or 0 for phase in training.phases) or training.updates
-            for name, training in trainings.items()
-            if training.trains and training.batch_unit == "rows" and isinstance(training.batch_size, int)
-        }
-        return {name: number * trainings[name].batch_size for name, number in updates.items() if number}
+        rows = {}
+        for name in (name for name, tasks in self._pairs.items() if task in tasks):
+            training = self.suite.models[name].at(task).training
+            updates = sum(getattr(phase, "updates", None) or 0 for phase in training.phases) or training.updates
+            size = training.batch_size if training.batch_unit == "rows" and training.trains else 0
+            if updates and isinstance(size, int) and size:
+                rows[name] = updates * size
+        return rows
 
     @cached_property
     def _cells(self) -> list[Cell]:
