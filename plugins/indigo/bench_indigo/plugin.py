@@ -92,11 +92,11 @@ class IndigoConfig(TransformerSettings):
     @model_validator(mode="after")
     def _weights_are_of_searched_orders(self) -> Self:
         if self.weights != "uniform" and (self.order != "searched" or self.orders == "one"):
-            found = (
-                f"`order` is {self.order}" if self.order != "searched" else "`orders: one` learns from one of them"
-            )
+            conflict = "`orders: one` learns from one of them"
+            if self.order != "searched":
+                conflict = f"`order` is {self.order}"
             raise ValueError(
-                f"`weights: {self.weights}` weighs all orders found by a search, but {found}. Set `weights` "
+                f"`weights: {self.weights}` weighs all orders found by a search, but {conflict}. Set `weights` "
                 "only with `order: searched` and `orders: all`, in the training phases that have them"
             )
         if self.anneal is not None and self.weights != "annealed":

@@ -29,6 +29,6 @@ def right(needs: Tensor, orders: Tensor) -> Tensor:
     number = torch.arange(orders.shape[2], device=orders.device)
     is_member = ((places[:, :, None] >> number) & 1).bool()  # [N, C, T]
     turns = orders.argsort(2)  # [N, W, T]
-    own = turns.gather(2, place.clamp(min=0)[:, None].expand(-1, orders.shape[1], -1))  # [N, W, C]
+    turn = turns.gather(2, place.clamp(min=0)[:, None].expand(-1, orders.shape[1], -1))  # [N, W, C]
     first = turns[:, :, None].masked_fill(~is_member[:, None], len(number)).amin(3)
-    return ((first < own) | (place < 0)[:, None]).all(2)
+    return ((first < turn) | (place < 0)[:, None]).all(2)
