@@ -14,7 +14,7 @@ import torch
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-from bench_authors.testing import TaskCase, check_task
+from bench_authors.testing import MetricCase, TaskCase, check_metric, check_task
 from bench_core import Hypothesis, Prediction, Purpose, Rng, Size, SuiteError, TaskInfo
 from bench_core.commands.main import bench
 from bench_indigo.right_orders import right
@@ -289,6 +289,16 @@ def test_outputs_without_an_order_are_refused():
     row = Prediction(0, puzzle.source, [" ".join(puzzle.target)], [Hypothesis([1, 2, 3], True)], [""])
     with pytest.raises(SuiteError, match="the generation order of example 0 is unknown"):
         [*metric_of(CONTROLS[0]).measure([row])]
+
+
+@every
+def test_the_metric_keeps_all_contracts(config):
+    rows = [
+        predicted(puzzle, [*puzzle.order][:: 1 if number % 3 else -1], number)
+        for number, puzzle in enumerate(puzzles(config, config.most, 9))
+    ]
+    info = TaskInfo(["<stop>"], extras={"control": config.name})
+    assert check_metric(MetricCase.of(RightOrderConfig(), rows, info=info))
 
 
 def test_other_tasks_have_no_right_orders():
