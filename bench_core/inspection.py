@@ -37,6 +37,7 @@ class Inspection:
     warnings: list[str] = field(default_factory=list)  #: suspicious facts
     notes: list[str] = field(default_factory=list)  #: facts that affect results, such as bounds on scores
     skipped: list[str] = field(default_factory=list)  #: data not read, such as `a.jsonl after its first record`
+    rows: Mapping[str, int] = field(default_factory=dict)  #: tasks only: rows that planned updates read, by model
     #: Tasks only, by split: reads the examples to decode; a prompt's text is empty if it depends on tokenization.
     prompts: dict[str, Callable[[], Iterable[Prompt]]] = field(default_factory=dict)
     #: Tasks only, by split: reads the references of each example to decode.

@@ -56,6 +56,7 @@ class Training(_FormerNoise):
     phase: Mapping[str, Any] = field(default_factory=dict)  # current values of the Config's `by_phase` settings
     label_smoothing: float = 0.0  # share of probability spread over all tokens; see `ModelConfig.smooths_labels`
     rows: tuple[int, ...] | None = None  # vmapped seeds only: number of rows with a t-th token, maximum over seeds
+    progress: float = 1.0  # completed share of the current phase's planned updates; 1 in evaluations
 
 
 @dataclass(frozen=True)

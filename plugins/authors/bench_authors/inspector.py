@@ -38,6 +38,8 @@ class Inspector:
             inspection = Inspection(self.data, self.answers)
             if isinstance(config, ModelConfig) and not self._add_tasks(inspection, name, task, config):
                 return
+            if isinstance(config, TaskConfig):
+                inspection.rows = self._rows(name)
             inspection = self._inspection(inspection, config)
             if isinstance(config, TaskConfig):
                 self.tasks[name] = inspection
@@ -51,7 +53,17 @@ class Inspector:
     def _inspection(self, inspection: Inspection, settings: Any) -> Inspection:
         """Return the inspection of a part, run once for all profiles."""
         conditions = (inspection.is_sampled, inspection.is_decoded, inspection.is_scored)
-        key = repr((type(settings), settings, [*inspection.tasks], inspection.splits, inspection.seeds, conditions))
+        key = repr(
+            (
+                type(settings),
+                settings,
+                [*inspection.tasks],
+                inspection.splits,
+                inspection.seeds,
+                conditions,
+                inspection.rows,
+            )
+        )
         if key not in self.findings.inspections:
             with inspection.noting():
                 if isinstance(settings, TrainingBase):
@@ -90,6 +102,17 @@ class Inspector:
         inspection.is_decoded = limits.examples is None and any(cell.decoder for cell in cells)
         inspection.is_scored = limits.scored is None and any(metric.needs is Scorer for metric in metrics)
         return bool(pairs)
+
+    def _rows(self, task: str) -> Mapping[str, int]:
+        """Return the rows that the planned updates of each model on a task read, where the settings state them."""
+        rows = {}
+        for name in (name for name, tasks in self._pairs.items() if task in tasks):
+            training = self.suite.models[name].at(task).training
+            updates = sum(getattr(phase, "updates", None) or 0 for phase in training.phases) or training.updates
+            size = training.batch_size if training.batch_unit == "rows" and training.trains else 0
+            if updates and isinstance(size, int) and size:
+                rows[name] = updates * size
+        return rows
 
     @cached_property
     def _cells(self) -> list[Cell]:

@@ -34,12 +34,14 @@ from bench_indigo.blocks import EncodedSources, attention_mask
 from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
 from bench_indigo.learned_order import OrderPosterior, imitation, learned_loss, posterior_of
+from bench_indigo.order_weights import OrderCosts, sharpness, weighted
 from bench_indigo.orders import Ordering, make_order
 from bench_indigo.plackett_luce import WeightedOrders, best_order, including, orders_to_score, uniform
 from bench_indigo.plugin import FixedOrder, IndigoConfig
 from bench_indigo.pointer import target_slot_log_probs
 from bench_indigo.prefixes import Prefixes, prefixes
 from bench_indigo.relations import relations
+from bench_indigo.right_orders import right_share
 from bench_indigo.search import search
 
 
@@ -50,16 +52,6 @@ class PartialSequence(State):
     trail: Trail
     hidden: Tensor  # [N, d] top state of the last item
     half: Tensor | None = None  # [N]
-
-
-@dataclass(frozen=True)
-class OrderCosts:
-    """Costs of the predictions along the orders of N targets, in nats; 0 at padding."""
-
-    words: Tensor  # [N, I] per item
-    slots: Tensor  # [N, I] per item
-    stops: Tensor  # [N, W] of EOS after each order
-    ends: Tensor | None  # [N, W] of the slot of the end, if it is learned
 
 
 class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
@@ -93,13 +85,16 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
             return learned_loss(self, posterior_of(self.posterior), batch, sources, config, training)
         tree = self._tree(batch, sources, config, training)
         costs = self._costs(batch, tree, sources, training.label_smoothing, config.eod_slot)
-        tokens, count = batch.length.sum(), (batch.length - 1).sum()
+        tokens, count = batch.length.sum(), (batch.length - 1).sum().clamp(min=1)
+        rate = sharpness(config, training.progress)
+        if rate is not None:  # one denominator, as the weights are those of the sum of words and slots
+            tree, count = weighted(tree, costs, rate), tokens
         stops = (costs.stops * tree.weight).sum()
         words, placing = (costs.words * tree.share).sum(), (costs.slots * tree.share).sum()
         if config.position_first:
-            words, placing = words / count.clamp(min=1), (placing + stops) / tokens
+            words, placing = words / count, (placing + stops) / tokens
         elif costs.ends is None:
-            words, placing = (words + stops) / tokens, placing / count.clamp(min=1)
+            words, placing = (words + stops) / tokens, placing / count
         else:
             words, placing = (words + stops) / tokens, (placing + (costs.ends * tree.weight).sum()) / tokens
         value = words + placing
@@ -119,6 +114,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         values = {"best-order": value, "entropy": chosen.entropy()} | {
             name: nats.gather(1, best[:, None])[:, 0] for name, nats in (("words", words), ("slots", slots))
         }
+        values |= right_share(batch, chosen.orders, log_probs)
         if scoring.by == "elbo":
             return Scores(chosen.elbo(log_probs), values)
         return Scores(value if scoring.by == "order" else log_probs.logsumexp(1), values)
@@ -142,14 +138,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
 
         EOS counts as a word, or as a slot if slots come first; the slot of the end counts only with `ends`.
         """
-        costs = self._costs(batch, tree, sources, smoothing, ends, raw)
-        words, slots = (
-            part.double().gather(1, tree.path.flatten(1)).view(tree.path.shape).sum(2)  # 0 for item 0
-            for part in (costs.words, costs.slots)
-        )
-        if self.config.position_first:
-            return words, slots + costs.stops
-        return words + costs.stops, slots if costs.ends is None else slots + costs.ends
+        return self._costs(batch, tree, sources, smoothing, ends, raw).along(tree)
 
     def _orders_to_score(self, batch: Batch, sources: EncodedSources, scoring: Scoring) -> WeightedOrders:
         """Return the orders that a likelihood covers; their probabilities matter to `elbo` only."""
@@ -257,7 +246,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         mask = attention_mask(tree.seen, relations(tree.places), embedded)
         states = self.stack(self.dropout(embedded), mask, sources)
         if self.config.position_first:
-            return OrderCosts(*slot_first.costs(self, tree, tokens, states, smoothing, raw), ends=None)
+            return OrderCosts(*slot_first.costs(self, tree, tokens, states, smoothing, raw), None, slots_first=True)
 
         parents = torch.cat([tree.parent, tree.last], 1)  # [N, I + W]
         targets = torch.cat([tokens, torch.full_like(tree.last, STOP)], 1)

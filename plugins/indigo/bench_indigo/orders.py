@@ -3,7 +3,7 @@
 An order is a tensor pi [N, T] of reading positions in generation order: pi[row, k] is the position of word k. Its
 first n = length - 1 entries are a permutation of the row's n words; EOS is not a word, so EOS and padding keep
 their positions. Names and definitions follow Gu et al. (2019), plus `blt-strict`, which splits down to single words,
-and `given`, an order provided by the task.
+and `given`, an order provided by the task, which `given-reversed` reverses.
 """
 
 from collections.abc import Callable, Mapping
@@ -139,6 +139,11 @@ def _from_task(batch: Batch, rng: Rng) -> Tensor:
     return check_order(torch.where((places >= _words(batch)) & (given == PADDING), places, given), batch)
 
 
+def _reversed_from_task(batch: Batch, rng: Rng) -> Tensor:
+    """Return the task's order backwards."""
+    return _sort_words(-_from_task(batch, rng).argsort(1), batch)
+
+
 def _syntactic(batch: Batch, rng: Rng) -> Tensor:
     """Walk the dependency trees breadth-first, one after the other, children from left to right.
 
@@ -206,4 +211,5 @@ _ORDERINGS: Mapping[str, Ordering] = {
     "syn": _syntactic,
     "rnd": _random,
     "given": _from_task,
+    "given-reversed": _reversed_from_task,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
-from typing import Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -10,8 +10,11 @@ from bench_captioning.plugin import IMAGE_CHANNELS, ImageChannels
 from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Prediction, Scorer, Source, Stepper, hookimpl
 from bench_indigo.refiner import Refiner
 
-FixedOrder: TypeAlias = Literal["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given"]
+FixedOrder: TypeAlias = Literal[
+    "l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given", "given-reversed"
+]
 OrderName: TypeAlias = Literal[FixedOrder, "searched", "learned"]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Positions: TypeAlias = Literal["relative", "sinusoidal", "none"]
 PartOfSpeech: TypeAlias = Literal[
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
@@ -59,7 +62,7 @@ class IndigoConfig(TransformerSettings):
 
     name, target = "indigo", "bench_indigo.insertion:Indigo"
     likelihoods = {"order": Kind.BOUND, "searched": Kind.BOUND, "elbo": Kind.BOUND}
-    by_phase = {"order", "beam", "orders", "search_noise", "samples", "entropy"}
+    by_phase = {"order", "beam", "orders", "weights", "anneal", "search_noise", "samples", "entropy"}
     evaluation = {"bound_samples"}
     cites = [
         "gu2019", "vaswani2017", "tied=true: press2017", "shared=true: press2017", "order=learned: kool2019",
@@ -69,6 +72,12 @@ class IndigoConfig(TransformerSettings):
     order: OrderName = "searched"  #: generation order, also used in evaluation
     beam: PositiveInt = 8  #: beam size of the search for orders, and number of orders that the search returns
     orders: Literal["all", "one"] = "all"  #: learn from all orders found, or from one of them, sampled
+    weights: Literal["uniform", "posterior", "annealed"] = (
+        "uniform"  #: weights of the orders found: equal, p(y, pi | x), or from equal to p(y, pi | x)
+    )
+    anneal: tuple[Share, Share] | None = (
+        None  #: annealed weights p^(1/T): shares of a phase between which 1/T rises from 0 to 1; default: 0.3, 0.6
+    )
     search_noise: bool = True  #: use dropout in the search, as in the update
     eod_slot: bool = False  #: also learn a slot for the end, right of all words
     raw_keys: bool = False  #: let decoders choose keys, two per slot, instead of slots
@@ -79,6 +88,34 @@ class IndigoConfig(TransformerSettings):
         1.0  #: `order: learned`: weight of the posterior's entropy in the loss; 1 is the bound
     )
     bound_samples: PositiveInt = 8  #: `order: learned`: orders sampled for likelihood `elbo`; all orders, if not more
+
+    def exempt(self) -> Mapping[str, str]:
+        if self.weights == "uniform":
+            return {}
+        return {"labels_are_smoothed_by_as_much_as_asked": "smoothed costs also determine the weights of orders"}
+
+    @property
+    def rise(self) -> tuple[float, float]:
+        """Return the shares of a phase between which annealed weights sharpen."""
+        return self.anneal or (0.3, 0.6)
+
+    @model_validator(mode="after")
+    def _weights_are_of_searched_orders(self) -> Self:
+        if self.weights != "uniform" and (self.order != "searched" or self.orders == "one"):
+            conflict = "`orders: one` learns from one of them"
+            if self.order != "searched":
+                conflict = f"`order` is {self.order}"
+            raise ValueError(
+                f"`weights: {self.weights}` weighs all orders found by a search, but {conflict}. Set `weights` "
+                "only with `order: searched` and `orders: all`, in the training phases that have them"
+            )
+        if self.anneal is not None and self.weights != "annealed":
+            raise ValueError("`anneal` applies only to `weights: annealed`. Remove it, or set `weights: annealed`")
+        if not self.rise[0] < self.rise[1]:
+            raise ValueError(
+                f"`anneal` must ascend, and {list(self.rise)} does not. Set two ascending shares, such as [0.3, 0.6]"
+            )
+        return self
 
     @model_validator(mode="after")
     def _the_end_has_one_meaning(self) -> Self:

@@ -20,7 +20,7 @@ class Prefixes(Rows):
     places: Tensor  # [N, I] z; 0 and T for boundaries
     parent: Tensor  # [N, I] item whose state predicts this item
     seen: Tensor  # [N, I, I] whether item i sees item j: itself and all items placed before it
-    share: Tensor  # [N, I] share of orders with this item; 0 for boundaries and padding
+    share: Tensor  # [N, I] weight of the orders with this item; 0 for boundaries and padding
     path: Tensor  # [N, W, T - 1] items of each order; 0 after its last word
     last: Tensor  # [N, W] item whose state predicts EOS
     weight: Tensor  # [N, W] weight of each order; sums to 1
@@ -52,10 +52,17 @@ def prefixes(batch: Batch, orders: Tensor, alive: Tensor | None = None) -> Prefi
     places[:, 0], places[:, 1] = 0, steps + 1
 
     weight = alive / alive.sum(1, keepdim=True)
-    share = weight.new_zeros(rows, items).scatter_add(1, flat, weight[:, :, None].expand(path.shape).flatten(1))
-    share[:, :2] = 0
+    share = shares(path, weight, items)
     last = ends.gather(2, words[:, None, None].expand(-1, width, 1))[:, :, 0]
     return Prefixes(index, places, parent, _seen(path, items), share, path, last.clamp(min=1), weight)
+
+
+def shares(path: Tensor, weight: Tensor, items: int) -> Tensor:
+    """Return the sum of the weights [N, W] of the orders with each item [N, I]; 0 for boundaries and padding."""
+    weights = weight[:, :, None].expand(path.shape).flatten(1)
+    share = weight.new_zeros(len(path), items).scatter_add(1, path.flatten(1), weights)
+    share[:, :2] = 0
+    return share
 
 
 def _seen(path: Tensor, items: int) -> Tensor:

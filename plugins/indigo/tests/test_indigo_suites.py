@@ -19,6 +19,7 @@ PROFILES = [
     for profile in located.read(path).data["profiles"]
 ]
 TIMES = "table-6"  # trains for some updates, to measure times alone
+CONTROLS = "controls"  # whose outputs are exact or wrong
 FEWEST_SEEDS = 3
 load = cache(loaded)
 
@@ -36,7 +37,8 @@ def entries(suite):
 def test_models_are_selected_by_what_they_write(path, profile):
     suite = load(path, profile)
     chosen = [(name, one.select.metric, one.select.decoder) for name, _, one in entries(suite)]
-    assert path.stem == TIMES or all(metric == "bleu" and decoder for _, metric, decoder in chosen), chosen
+    wanted = "exact" if path.stem == CONTROLS else "bleu"
+    assert path.stem == TIMES or all(metric == wanted and decoder for _, metric, decoder in chosen), chosen
 
 
 @pytest.mark.parametrize(("path", "profile"), PROFILES)
@@ -78,3 +80,38 @@ def test_django_shares_its_vocabulary_and_is_read_20_to_50_times():
         assert (
             20 <= sum(phase.epochs for phase in training.phases) + (0 if training.phases else training.epochs) <= 50
         )
+
+
+@pytest.mark.parametrize("profile", ["smoke", "small", "paper"])
+def test_controls_are_evaluated_after_the_last_update_of_one_schedule(profile):
+    trainings = [training for _, _, training in entries(load(SUITES / "controls.yaml", profile))]
+    assert len(trainings) > 6
+    assert all(training == trainings[0] for training in trainings)
+    assert trainings[0].evaluate_every == trainings[0].updates
+    assert trainings[0].schedule[0].share == 0.3
+
+
+@pytest.mark.parametrize("profile", ["small", "paper"])
+def test_claims_about_searched_orders_have_the_premise_that_controls_tell(profile):
+    for claim in language(load(SUITES / "controls.yaml", profile)).claims:
+        about_search = any(dict(query.axes).get("model") == "annealed" for query in read(claim.expression).queries)
+        assert bool(claim.requires) == about_search, claim.id
+        assert not about_search or any("'right'" in text for text in claim.requires.values()), claim.id
+
+
+@pytest.mark.parametrize("profile", ["smoke", "small", "paper"])
+def test_recipes_differ_in_one_thing_at_a_time(profile):
+    suite = load(SUITES / "recipes.yaml", profile)
+    by_name = {name: training for name, _, training in entries(suite)}
+    for weights in ("uniform", "annealed"):
+        alone, bootstrapped = by_name[weights], by_name[f"bootstrap-{weights}"]
+        assert sum(phase.updates for phase in alone.phases) == sum(phase.updates for phase in bootstrapped.phases)
+        assert [phase.more["order"] for phase in bootstrapped.phases] == ["l2r", "searched"]
+        assert [phase.more.get("weights", "uniform") for phase in (alone.phases[-1], bootstrapped.phases[-1])] == [
+            weights
+        ] * 2
+    for prefix in ("", "bootstrap-"):
+        first, second = (by_name[f"{prefix}{weights}"].phases[-1] for weights in ("uniform", "annealed"))
+        kept = ("updates", "schedule", "warmup", "optimizer", "reset", "lr")
+        assert all(getattr(first, key) == getattr(second, key) for key in kept)
+    assert by_name["slots-first"] == by_name["bootstrap-annealed"]

@@ -253,6 +253,10 @@ def test_heads_of_another_width_are_refused():
         make_order("syn", INFO)(replace(batch, extras={"heads": torch.zeros(1, 2).long()}), RNG)
 
 
+def test_a_given_order_can_be_reversed():
+    assert ordered("given-reversed", [[1, 2, 3], [4]], order=[[2, 0, 1], [0]]) == [[1, 0, 2], [0]]
+
+
 def test_a_given_order_is_taken_as_it_is():
     assert ordered("given", [[1, 2, 3], [4]], order=[[2, 0, 1], [0]]) == [[2, 0, 1], [0]]
     with pytest.raises(SuiteError, match=r"extras\['order'\]"):

@@ -36,6 +36,11 @@ class TrainingProgress:
     stop_stale: int = 0  # evaluations without progress in the early-stopping metric
     history: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def share_of_phase(self) -> float:
+        """The completed share of the current phase's planned updates; 0 before planning."""
+        return (self.step - self.first) / max(1, self.planned[self.phase]) if self.planned else 0.0
+
 
 class Resumable(ABC):
     """A training run that resumes from its last checkpoint as if it had never been interrupted."""

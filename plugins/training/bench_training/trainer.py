@@ -222,7 +222,7 @@ class Trainer(Resumable):
         step, total, epoch = self.progress.step, max(1, sum(self.progress.planned)), self.progress.epoch
         return Training(
             step, total, epoch, self.config.epochs or max(1, epoch + 1), self.rng.fork("loss").fork(step), None,
-            settings, self.config.label_smoothing,
+            settings, self.config.label_smoothing, progress=self.progress.share_of_phase,
         )  # fmt: skip
 
     def _clip(self) -> Tensor:

@@ -183,9 +183,28 @@ def _smoothing(config: TrainingConfig, model: ModelConfig, report: Report) -> No
 
 
 def _phases(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
-    """Report settings of phases that the model does not allow to differ between phases."""
+    """Report settings of phases that the model does not allow to differ between phases, or does not allow at all."""
     known = [*Phase.model_fields, *sorted(model.by_phase)]
     for number, phase in enumerate(config.phases):
         for key in {*phase.more} - model.by_phase:
             text = f"a phase of {{model}} cannot set {key!r}. {suggestion(key, known)}"
             report(("phases", number, key), text)
+        if not {*phase.more} - model.by_phase:
+            for keys, text in _phase_misfits(phase, model):
+                report(("phases", number, *keys), text)
+
+
+def _phase_misfits(phase: Phase, model: ModelConfig) -> Iterator[tuple[Way, str]]:
+    """Yield the keys and text of each error in the model's settings during a phase."""
+    settings = {**{name: getattr(model, name) for name in model.model_fields_set}, **phase.more}
+    try:
+        type(model).model_validate(settings)
+    except ValidationError as error:
+        by_key: dict[Way, list[Any]] = {}
+        for detail in error.errors():
+            by_key.setdefault(detail["loc"][:1], []).append(detail)
+        for keys, errors in by_key.items():
+            yield (
+                keys if keys in {(key,) for key in phase.more} else (),
+                sentence(errors, type(model), errors[0]["loc"]),
+            )

@@ -182,6 +182,14 @@ def test_phases_follow_each_other_with_their_settings():
     assert [entry["lr"] for entry in history] == [0.1, 0.5]
 
 
+def test_progress_is_the_completed_share_of_each_phase():
+    phases = [{"epochs": 1, "order": "first"}, {"updates": 2, "lr": 0.5, "order": "second"}]
+    model, _, _ = trained(phases=phases)
+    assert [training.progress for _, training, _ in model.seen] == [0, 1 / 3, 2 / 3, 0, 1 / 2]
+    model, _, _ = trained(updates=4)
+    assert [training.progress for _, training, _ in model.seen] == [0, 1 / 4, 1 / 2, 3 / 4]
+
+
 def test_a_phase_that_patience_ends_leaves_the_next_one_its_length():
     worth = iter([1.0, 2.0, 0.5, 0.4])
     phases = [{"epochs": 9, "order": "first"}, {"updates": 4, "order": "second"}]

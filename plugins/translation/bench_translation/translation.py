@@ -40,7 +40,10 @@ class Translation(ParallelTask):
 
     def prepare(self, data: Path) -> TaskInfo:
         self._parser = parser(self.config.parse, self.sides[1].to_lower, data) if self.config.parse else None
-        return super().prepare(data)
+        info = super().prepare(data)
+        score = self._parser.about.get("uas") if self._parser else None
+        statistics = {"parser": {"uas": score}} if score is not None else {}
+        return replace(info, extras={**info.extras, "statistics": {**info.extras["statistics"], **statistics}})
 
     def tokenize_lines(self, lines: tuple[Sequence[str], Sequence[str]]) -> Sequence[Sequence[str]]:
         return [side.tokenize(each) for side, each in zip(self.sides, lines, strict=True)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from spacy.language import Language
 
 from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Purpose, Size
+from bench_reports.content.listings import statistics
+from bench_translation import translation
 from bench_translation.conllu import sentences
 from bench_translation.plugin import TranslationConfig
 from bench_translation.translation import CONTINUES, PADDING, spread
@@ -83,6 +86,17 @@ def test_heads_are_places_of_the_target_and_a_root_is_its_own(tmp_path):
     assert told(task, "valid") == {0: [1, 2, 2], 1: [0]}
     assert told(task, "test") == {0: [1, 1]}
     assert info.extras["parser"] == {"kind": "conllu", "name": "train.conllu", "uas": None}
+    assert "parser" not in info.extras["statistics"]
+
+
+def test_the_share_of_correct_heads_is_among_the_statistics_that_reports_print(tmp_path, monkeypatch):
+    parser = translation.parser
+    monkeypatch.setattr(
+        translation, "parser", lambda *inputs: replace(parser(*inputs), about={"kind": "spacy", "uas": 91.25})
+    )
+    _, info = prepared(tmp_path, **write_corpus(tmp_path), parse=write_trees(tmp_path))
+    assert dict(statistics(info.extras))["parser/uas"] == 91.25
+    assert {"train", "valid", "test"} < {*info.extras["statistics"]}
 
 
 def test_batches_without_a_parser_have_no_heads(tmp_path):
@@ -335,6 +349,7 @@ def test_a_parser_is_learnt_and_learnt_again_alike(tmp_path):
     task, info = prepared(tmp_path, **settings, parse=parse)
     assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
     assert info.extras["parser"]["uas"] > 90
+    assert info.extras["statistics"]["parser"]["uas"] == info.extras["parser"]["uas"]
     assert "25 steps" in info.extras["parser"]["name"]
     assert told(task, "valid")[0] == [1, 2, 2]
     first, again = told(task), prepared(tmp_path, **settings, parse=parse)
