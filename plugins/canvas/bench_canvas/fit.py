@@ -24,22 +24,27 @@ class CanvasFit(Section):
                 places = getattr(config, "places", None)
                 if places is None or not any(issubclass(kind, Canvas) for kind in config.capabilities):
                     continue
+                keys = (
+                    "models",
+                    suite.origins.get(name, name),
+                    *(("by_task", task) if task in entry.by_task else ()),
+                )
                 if not _is_skipped(suite, task=task, model=name):
-                    yield from _narrow(suite.origins.get(name, name), places, task, settings)
+                    yield from _narrow((*keys, "places"), places, task, settings)
                 for decoder, schedule in suite.decoders.items():
                     if not _is_skipped(suite, task=task, model=name, decoder=decoder):
                         yield from _long(name, places, decoder, schedule)
 
 
-def _narrow(model: str, places: int, task: str, settings: Any) -> Iterator[Problem]:
+def _narrow(keys: Sequence[str], places: int, task: str, settings: Any) -> Iterator[Problem]:
     """Yield what is wrong if a canvas is full with a task's prompt or its longest training target."""
     prefix, longest = getattr(settings, "prefix", None), getattr(settings, "longest", None)
     if isinstance(prefix, int) and prefix >= places:
         text = f"prompts of {task!r} have {prefix} tokens (`prefix`) and fill the canvas of {places} places."
-        yield ("models", model), f"{text} Set `places` to {prefix + 2} or more, or shorten the prompts."
+        yield keys, f"{text} Set `places` to {prefix + 2} or more, or shorten the prompts."
     if isinstance(longest, int) and longest >= places:
-        text = f"targets of {task!r} have up to {longest} tokens (`longest`) and EOS, but the canvas has {places} places."
-        yield ("models", model), f"{text} Set `places` to {longest + 1} or more, or reduce `longest`."
+        text = f"targets of {task!r} have up to {longest} tokens (`longest`) and EOS; the canvas has {places} places."
+        yield keys, f"{text} Set `places` to {longest + 1} or more, or reduce `longest`."
 
 
 def _long(model: str, places: int, decoder: str, schedule: Any) -> Iterator[Problem]:
@@ -47,7 +52,10 @@ def _long(model: str, places: int, decoder: str, schedule: Any) -> Iterator[Prob
     passes = getattr(schedule, "passes", None)
     if issubclass(schedule.needs, Canvas) and passes is not None and passes > places:
         text = f"{passes} passes cannot write the {places} places of {model!r}: each pass writes at least one place."
-        yield ("decoders", decoder), f"{text} Reduce `passes` to {places} or less, or list the pair under `skip:`."
+        yield (
+            ("decoders", decoder, "passes"),
+            f"{text} Reduce `passes` to {places} or less, or list the pair under `skip:`.",
+        )
 
 
 def _is_skipped(suite: Any, **names: str) -> bool:

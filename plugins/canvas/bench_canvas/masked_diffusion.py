@@ -44,8 +44,9 @@ class MaskedDiffusion(TransformerNetwork, Canvas[SourceKeys], Scorer):
                 "stream. Choose a task of sentences."
             )
         self.sourceless = info.source is Source.NONE
-        empty = {"source_vocabulary": info.vocabulary[:1]} if self.sourceless else {}
-        super().__init__(config, replace(info, **empty), relative=False, others=1)
+        if self.sourceless:  # an empty source is read as EOS
+            info = replace(info, source_vocabulary=info.vocabulary[:1])
+        super().__init__(config, info, relative=False, others=1)
         self.config = config
 
     def loss(self, batch: Batch, training: Training) -> Loss:

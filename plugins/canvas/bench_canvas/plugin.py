@@ -32,17 +32,17 @@ class CanvasDecoderConfig(DecoderConfig):
     needs = Canvas
 
     passes: PositiveInt | None = None  #: number of passes; at most one for each place
+    order: Literal["confidence", "margin", "entropy", "random", "left"] = (
+        "confidence"  #: write the places of highest p, largest margin of p to the next token, or lowest entropy first
+    )
 
 
 class UnmaskConfig(CanvasDecoderConfig):
-    """Write the best tokens of some masked places in each pass; tokens stay (Chang et al., 2022, arXiv:2202.04200)."""
+    """Write the best tokens of some masked places, pass after pass (Chang et al., 2022, arXiv:2202.04200)."""
 
     name, target = "unmask", "bench_canvas.unmasking:Unmask"
     cites = ["chang2022", "order=margin: kim2025"]
 
-    order: Literal["confidence", "margin", "entropy", "random", "left"] = (
-        "confidence"  #: write the places of highest p, largest margin of p to the next token, or lowest entropy first
-    )
     k: PositiveInt | None = None  #: places to write in each pass, instead of `passes`; default: 1
 
     @model_validator(mode="after")
@@ -56,10 +56,10 @@ class MaskPredictConfig(CanvasDecoderConfig):
     """Write all masked places, then mask the worst again (Ghazvininejad et al., 2019, arXiv:1904.09324)."""
 
     name, target = "mask-predict", "bench_canvas.unmasking:MaskPredict"
-    cites = ["ghazvininejad2019"]
+    cites = ["ghazvininejad2019", "order=margin: kim2025"]
 
     order: Literal["confidence", "margin", "entropy", "random"] = (
-        "confidence"  #: keep the places with the highest p, the largest margin, or the lowest entropy when written
+        "confidence"  #: keep places by p, its margin or the entropy when written; the worst are masked again
     )
     passes: PositiveInt = 10  #: number of passes; at most one for each place
 

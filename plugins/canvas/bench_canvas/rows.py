@@ -11,7 +11,7 @@ from bench_core import STOP, Batch, Rng, SuiteError
 
 
 @dataclass(frozen=True)
-class Sample:
+class MaskedPlaces:
     """Masked places of a training batch, and the weights of their costs in the bound."""
 
     hidden: Tensor  # [N, C]
@@ -28,8 +28,8 @@ def blank(batch: Batch, width: Tensor, name: str) -> Tensor:
     if len(full):
         row = int(full[0])
         raise SuiteError(
-            f"the prompt of example {int(batch.ids[row])} has {prompt.shape[1]} tokens and fills the canvas of {name}, "
-            f"which has {int(width[row])} places. Increase `places`, or shorten the prompts."
+            f"the prompt of example {int(batch.ids[row])} has {prompt.shape[1]} tokens and fills the canvas of "
+            f"{name}, which has {int(width[row])} places. Increase `places`, or shorten the prompts."
         )
     places = torch.arange(int(width.max()), device=prompt.device)
     canvas = torch.where(places < width[:, None], MASK, BEYOND)
@@ -49,20 +49,20 @@ def filled(batch: Batch, canvas: Tensor, name: str) -> Tensor:
         row = int(short[0])
         raise SuiteError(
             f"the target of example {int(batch.ids[row])} has {int(batch.length[row])} tokens, EOS included, but the "
-            f"canvas of {name} has {int(free[row])} places for it. Increase `places` (or, without it, `limit_ratio` or "
-            "`limit_extra`), or exclude long targets."
+            f"canvas of {name} has {int(free[row])} places for it. Increase `places` (or, without it, "
+            "`limit_ratio` or `limit_extra`), or exclude long targets."
         )
     gold = batch.gold.masked_fill(~batch.mask, STOP)
     gold = pad(gold, (start, max(0, canvas.shape[1] - start - gold.shape[1])))[:, : canvas.shape[1]]
     return torch.where(canvas == MASK, gold, canvas)
 
 
-def sample_hidden(ids: Tensor, free: Tensor, rng: Rng) -> Sample:
+def sample_hidden(ids: Tensor, free: Tensor, rng: Rng) -> MaskedPlaces:
     """Sample which `free` places [N, C] to mask: first their number, then the places, both uniformly."""
     size = free.sum(1)
     number = 1 + (rng.fork("number").uniform(ids) * size).long()
     hidden = free & (sample_ranks(ids, free, rng.fork("places")) < number[:, None])
-    return Sample(hidden, size / number)
+    return MaskedPlaces(hidden, size / number)
 
 
 def sample_ranks(ids: Tensor, free: Tensor, rng: Rng) -> Tensor:

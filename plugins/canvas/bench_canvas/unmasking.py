@@ -100,7 +100,7 @@ class WritePlaces(Decoder[Canvas[Any]]):
     def _propose(self, log_probs: Tensor, drafts: Drafts, rng: Rng) -> Proposal:
         best, token = log_probs.max(2)
         width = token.shape[1]
-        match self.config.order:  # type: ignore[attr-defined]
+        match self.config.order:
             case "margin":
                 second = log_probs.scatter(2, token[:, :, None], -torch.inf).amax(2)
                 score = best.double().exp() - second.double().exp()
@@ -161,7 +161,7 @@ class MaskPredict(WritePlaces):
 
 def _ranks(score: Tensor) -> Tensor:
     """Return the rank of each place by decreasing score [N, C]; ties go to the left."""
-    return score.argsort(1, descending=True, stable=True).argsort(1)
+    return score.argsort(dim=1, descending=True, stable=True).argsort(1)
 
 
 def _columns(drafts: Drafts, ended: Tensor) -> Iterator[tuple[int, list[int], list[int]]]:
