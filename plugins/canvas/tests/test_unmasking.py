@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from bench_authors.testing import Case, catches, check_decoder, float64
 from bench_canvas.canvas import BEYOND, MASK
 from bench_canvas.plugin import MaskedDiffusionConfig, MaskPredictConfig, UnmaskConfig
-from bench_canvas.unmasking import MaskPredict, Unmask, _ranks, insertions
+from bench_canvas.unmasking import MaskPredict, Unmask, _ranks, _two_best, insertions
 from bench_core import STOP, Hypothesis, PluginError, Prediction, Rng, Source
 from bench_core.suites.check import misfit
 from bench_decoders.plugin import GreedyConfig
@@ -114,16 +114,20 @@ class SkipsTheLastPlace(Unmask):
 
 
 class ComparesWrittenPlaces(Unmask):
-    def write(self, drafts, proposal, step):
+    def write(self, drafts, log_probs, score, step):
+        everything = replace(drafts, canvas=drafts.canvas.masked_fill(drafts.free, MASK))
+        score = self._scores(log_probs, everything, RNG.fork(step))
         number = self._total(drafts, step) - self._total(drafts, step - 1)
-        chosen = drafts.free & (_ranks(proposal.score.masked_fill(~drafts.free, -torch.inf)) < number[:, None])
-        canvas = torch.where(chosen, proposal.token, drafts.canvas)
+        chosen = drafts.free & (_ranks(score) < number[:, None])
+        canvas = torch.where(chosen, log_probs.argmax(2), drafts.canvas)
         return replace(drafts, canvas=canvas, written=drafts.written.masked_fill(chosen, step))
 
 
 class RewritesByNewScores(MaskPredict):
-    def write(self, drafts, proposal, step):
-        return super().write(replace(drafts, score=proposal.score), proposal, step)
+    def write(self, drafts, log_probs, score, step):
+        everything = replace(drafts, canvas=drafts.canvas.masked_fill(drafts.free, MASK))
+        drafts = replace(drafts, score=self._scores(log_probs, everything, RNG.fork(step)))
+        return super().write(drafts, log_probs, score, step)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +169,14 @@ def test_all_places_are_written():
 def test_places_that_are_never_written_are_detected(mutant):
     with pytest.raises(AssertionError):
         all_places_are_written(mutant(Unmask))
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 255, 256, 257, 300, 1000])
+def test_the_two_best_tokens_of_many_are_those_of_a_sort(tokens):
+    values = Rng(tokens).normal(torch.arange(50), 0, tokens)
+    torch.testing.assert_close(_two_best(values), values.sort(1, descending=True).values[:, :2])
+    equal = torch.zeros(3, tokens)
+    assert (_two_best(equal) == 0).all()
 
 
 # ---- schedules, actions, limits
