@@ -72,18 +72,18 @@ class MaskedDiffusion(TransformerNetwork, Canvas[SourceKeys], Scorer):
         return Scores(sampled_orders(self, known, target, free, batch.ids, scoring.rng, self.config.orders))
 
     def begin(self, batch: Batch) -> tuple[SourceKeys, Tensor]:
-        return self._encode(batch), to_device(self._blank(batch.on_host), batch.gold.device)
+        return self._encode(batch), self._blank(batch)
 
     def places(self, known: SourceKeys, canvas: Tensor) -> Tensor:
         return self.log_probs(self._read(known, canvas))
 
-    def _blank(self, host: Batch) -> Tensor:
+    def _blank(self, batch: Batch) -> Tensor:
         """Return blank canvases of `places` places or, by default, of as many as the source permits."""
         if self.config.places is not None:
-            return blank(host, torch.full_like(host.ids, self.config.places), self.config.name)
-        limit = self.limit(host)
+            return blank(batch, torch.full_like(batch.ids, self.config.places), self.config.name)
+        limit = self.limit(batch)
         assert limit is not None, "without source tokens, the constructor requires `places`"
-        return blank(host, limit + host.prompt.shape[1] - 1, self.config.name)
+        return blank(batch, limit + batch.prompt.shape[1] - 1, self.config.name)
 
     def _encode(self, batch: Batch) -> SourceKeys:
         if self.sourceless:

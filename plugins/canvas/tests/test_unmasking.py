@@ -14,6 +14,7 @@ from bench_canvas.canvas import BEYOND, MASK
 from bench_canvas.plugin import MaskedDiffusionConfig, MaskPredictConfig, UnmaskConfig
 from bench_canvas.unmasking import MaskPredict, Unmask, _ranks, _two_best, insertions
 from bench_core import STOP, Hypothesis, PluginError, Prediction, Rng, Source
+from bench_core.computing.hidden_targets import without_targets
 from bench_core.suites.check import misfit
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.plugin import InsertGreedyConfig, OrderAgreementConfig
@@ -313,6 +314,13 @@ def test_decoders_keep_their_contracts(decoder, source):
     width = {"places": 6} if source is Source.NONE else {"limit_ratio": 1, "limit_extra": 3}
     config = MaskedDiffusionConfig(d_model=8, heads=2, layers=1, feed_forward=12, tied=False, **width)
     assert len(check_decoder(Case.of(config, decoder, source=source, scale=1.6))) == 6
+
+
+@pytest.mark.parametrize("width", [{"places": 6}, {"limit_ratio": 1, "limit_extra": 3}], ids=str)
+def test_targets_are_not_needed(width):
+    config = MaskedDiffusionConfig(d_model=8, heads=2, layers=1, feed_forward=12, **width)
+    case = Case.of(config, UnmaskConfig(), source=Source.TOKENS)
+    assert case.decoded(without_targets(case.batch)) == case.decoded()
 
 
 def test_decoders_work_in_mixed_precision():
