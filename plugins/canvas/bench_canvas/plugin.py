@@ -1,13 +1,13 @@
 """The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import PositiveInt, model_validator
 
 from bench_canvas.canvas import Canvas
 from bench_canvas.fit import CanvasFit
 from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, Section, Source, hookimpl
-from bench_indigo.plugin import TransformerSettings
+from bench_indigo.plugin import Positions, TransformerSettings
 
 
 class MaskedDiffusionConfig(TransformerSettings):
@@ -18,6 +18,7 @@ class MaskedDiffusionConfig(TransformerSettings):
     sources = TransformerSettings.sources | {Source.NONE}
     likelihoods = {"sampled-orders": Kind.ESTIMATE, "all-orders": Kind.BOUND}
     evaluation = {"orders"}
+    positions: ClassVar[Positions] = "sinusoidal"  #: position encoding of places, and by default of sources
     cites = ["sahoo2024", "hoogeboom2022", "vaswani2017", "tied=true: press2017", "shared=true: press2017"]
 
     places: PositiveInt | None = (

@@ -55,7 +55,7 @@ def test_the_model_keeps_all_contracts():
         (Source.BAG, {**OWN, "source_positions": "none"}),
         (Source.GRID, {"places": 5}),
         (Source.VECTOR, {"places": 5}),
-        (Source.TOKENS, {**OWN, "cross_attention": "forward", "tied": False, "source_positions": "sinusoidal"}),
+        (Source.TOKENS, {**OWN, "cross_attention": "forward", "tied": False, "source_positions": "relative"}),
     ],
     ids=str,
 )
@@ -284,3 +284,11 @@ def test_a_learned_batch_is_probable(learned):
     assert (learned.scored("all-orders") > -1).all()
     other = replace(learned.batch, gold=learned.batch.gold.flip(0), length=learned.batch.length.flip(0))
     assert (learned.scored("all-orders", other) < -5).all()
+
+
+@pytest.mark.parametrize(("source", "positions"), [(Source.TOKENS, "sinusoidal"), (Source.BAG, "none")])
+def test_sources_have_the_positions_of_places(source, positions):
+    config = MaskedDiffusionConfig(**SMALL)
+    assert MaskedDiffusion(config, tiny_info(source)).encoder.positions == positions
+    relative = config.model_copy(update={"source_positions": "relative"})
+    assert MaskedDiffusion(relative, tiny_info(Source.TOKENS)).encoder.positions == "relative"
