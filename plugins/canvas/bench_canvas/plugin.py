@@ -14,6 +14,7 @@ class MaskedDiffusionConfig(TransformerSettings):
     """Transformer that predicts masked places from all others (Sahoo et al., 2024, arXiv:2406.07524)."""
 
     name, target = "masked-diffusion", "bench_canvas.masked_diffusion:MaskedDiffusion"
+    inspector = "bench_canvas.inspecting:inspect"
     capabilities = {Canvas, Scorer}
     sources = TransformerSettings.sources | {Source.NONE}
     likelihoods = {"sampled-orders": Kind.ESTIMATE, "all-orders": Kind.BOUND}

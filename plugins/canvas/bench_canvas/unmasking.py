@@ -163,7 +163,7 @@ def _certainty(log_probs: Tensor, order: str) -> Tensor:
         best = _two_best(log_probs).double().exp()
         return best[:, 0] - best[:, -1]
     if order == "entropy":
-        return torch.cat([(part.exp() * part).sum(1) for part in log_probs.split(CACHED_PLACES)]).double()
+        return torch.cat([(part.exp() * part).sum(1) for part in torch.split(log_probs, CACHED_PLACES)]).double()
     return log_probs.amax(1).double()
 
 
@@ -175,7 +175,7 @@ def _two_best(log_probs: Tensor, width: int = 64) -> Tensor:
     number = log_probs.shape[1] // width
     if number < 4:
         return log_probs.topk(min(2, log_probs.shape[1]), 1).values
-    parts = log_probs[:, : number * width].unflatten(1, (number, width))
+    parts = log_probs[:, : number * width].view(-1, number, width)
     best = parts.amax(2).topk(2, 1).indices
     some = parts.gather(1, best[:, :, None].expand(-1, -1, width)).flatten(1)
     return torch.cat([some, log_probs[:, number * width :]], 1).topk(2, 1).values

@@ -7,6 +7,9 @@ from copy import deepcopy
 import pytest
 import yaml
 
+from bench_canvas.inspecting import inspect
+from bench_canvas.plugin import MaskedDiffusionConfig
+from bench_core import Inspection, Prompt
 from bench_core.errors import BenchError
 from bench_core.suites.load import load
 
@@ -74,3 +77,25 @@ def test_a_prompt_that_fills_the_canvas_is_a_problem_of_the_model(tmp_path, pref
     tasks = {"news": {"name": "sequence-completion", "corpus": "english", "prefix": prefix}}
     text = problems(tmp_path, tasks=tasks)
     assert (f"prompts of 'news' have {prefix} tokens (`prefix`) and fill the canvas of 12 places." in text) == wrong
+
+
+@pytest.mark.parametrize("places", [5, 4, 3, None])
+def test_targets_with_more_words_than_places_are_a_warning_that_names_an_example(tmp_path, places):
+    texts = {7: "a b", 8: "a b c d", 9: "a b c"}
+    task = Inspection(
+        tmp_path,
+        prompts={"test": lambda: [Prompt(number, "") for number in texts]},
+        references={"test": lambda: [[text, "another reference of many words"] for text in texts.values()]},
+    )
+    inspection = Inspection(tmp_path, splits=["valid", "test"], tasks={"own": task})
+    inspect(MaskedDiffusionConfig(places=places), inspection)
+    if places in (5, None):
+        assert inspection.warnings == []
+        return
+    (warning,) = inspection.warnings
+    number = 1 if places == 4 else 2
+    assert warning == (
+        f"{number} of 3 targets in 'test' of own do not fit on a canvas of {places} places, such as example 8, with 4 "
+        "words and EOS. They cannot be scored. Increase `places`."
+    )
+    assert inspection.problems == []
