@@ -1,5 +1,7 @@
-"""Public interface for other distributions: the generation order of outputs."""
+"""Public interface for other distributions: layers for models, and the generation order of outputs."""
 
+from bench_indigo.blocks import EncodedSources, Pair, attention_mask, sinusoids
+from bench_indigo.network import TransformerNetwork
 from bench_indigo.trajectory import orders
 
-__all__ = ["orders"]
+__all__ = ["EncodedSources", "Pair", "TransformerNetwork", "attention_mask", "orders", "sinusoids"]
