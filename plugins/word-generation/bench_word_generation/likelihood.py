@@ -127,7 +127,7 @@ class WordCrossEntropy(ScoredWords):
         """
         probs, log_probs = self._weigh(predictions)
         covered = self._is_covered(log_probs) & (probs > 0)
-        baseline = np.log(np.where(covered, probs, 1)) if self.config.excess else np.zeros(len(probs))
+        baseline = self._baselines(predictions, np.where(covered, probs, 1))
         share = np.where(covered, probs, 0)
         costs = self._costs(baseline, np.where(covered, log_probs, 0), share)
         columns = zip(*(column.tolist() for column in (probs, share, costs, baseline)), strict=True)
@@ -137,6 +137,10 @@ class WordCrossEntropy(ScoredWords):
             again = [prediction.values[AGAIN]] if AGAIN in prediction.values else []
             variance = [(self._costs(base, sample, weight) - by_all) ** 2 / 2 for sample in again]
             yield [prob, weight, cost, *estimates, *([by_all] if estimates else variance)]
+
+    def _baselines(self, predictions: Sequence[Prediction], probs: Floats) -> Floats:
+        """Return the log-probability [N] to which the log-probability of each word is compared."""
+        return np.log(probs) if self.config.excess else np.zeros(len(probs))
 
     def _costs(self, baseline: Any, log_probs: Any, share: Any) -> Any:
         """Return the costs of words, multiplied by their shares."""
