@@ -49,6 +49,7 @@ class HiddenMarkovLM(LanguageModel, Vmappable):
 
     def __init__(self, config: HiddenMarkovConfig, info: TaskInfo) -> None:
         super().__init__()
+        self.continues = info.consecutive  # vmapped seeds carry no memory, which separate sequences do not need
         self.initial = nn.Parameter(torch.randn(config.states))
         self.transitions = nn.Parameter(torch.randn(config.states, config.states))  # [from, to]
         self.head = Emissions(config.states, len(info.vocabulary))

@@ -23,7 +23,8 @@ def sample_word_counts(corpus: HiddenMarkovWords) -> dict[str, int]:
     """Return the counts of the sampled words."""
     random = Random(f"{corpus.seed}/words")
     counts = Counter(model_of(corpus).sample_words(random, corpus.words))
-    return {"".join(corpus.letters[symbol - 1] for symbol in word): number for word, number in counts.items()}
+    letters = corpus.letters
+    return {"".join(letters[symbol - 1] for symbol in word): number for word, number in counts.items()}
 
 
 def true_values(config: WordGenerationConfig, words: Sequence[str]) -> tuple[dict[str, Any], dict[str, float]]:

@@ -14,7 +14,7 @@ import numpy as np
 from bench_language_modeling.api import HiddenMarkov
 from bench_word_generation.distributions import Floats
 
-MAX_ROWS = 2**15  # sequences of k symbols and states before them, which determines k
+MAX_PROBS = 2**18  # probabilities of k + 1 symbols and the state before them, which determines k
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Position:
     transitions: Floats  # [S, S] p(next state | state, no EOS)
 
 
-def word_entropy(model: HiddenMarkov, shortest: int, longest: int, max_rows: int = MAX_ROWS) -> WordEntropy:
+def word_entropy(model: HiddenMarkov, shortest: int, longest: int, max_probs: int = MAX_PROBS) -> WordEntropy:
     """Return the entropy of words of `shortest` to `longest` symbols before EOS, which is symbol 0.
 
     Raises ValueError if no word has such a length.
@@ -44,7 +44,7 @@ def word_entropy(model: HiddenMarkov, shortest: int, longest: int, max_rows: int
     if mass <= 0:
         raise ValueError(f"no word of the hidden Markov model has {shortest} to {longest} symbols")
     states, symbols = len(initial), max(2, model.emissions.shape[1] - 1)
-    window = max(1, int(log(max(1, max_rows / states)) / log(symbols) + 1e-9))
+    window = max(0, int(log(max(1, max_probs / states)) / log(symbols) + 1e-9) - 1)
     alive = [*_alive(positions, initial / mass)]
     low = high = 0.0
     for place in range(len(positions)):
