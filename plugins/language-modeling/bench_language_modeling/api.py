@@ -76,7 +76,6 @@ def digests(corpus: Any, data: Path) -> Mapping[str, str]:
 def files(corpus: Any, data: Path) -> list[Path]:
     """Return the files of `corpus`; an empty list for generated corpora and `cpython-docs`."""
     from bench_language_modeling import corpus as corpora
-    from bench_language_modeling.hidden_markov import HiddenMarkov, random_model, with_ends
     from bench_language_modeling.inspecting import has_files
 
     parsed = _parsed(corpus)

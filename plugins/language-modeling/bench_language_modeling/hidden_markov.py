@@ -1,7 +1,7 @@
 """Hidden Markov models with known parameters, and their exact probabilities; does not import torch.
 
-Random numbers come from `random.Random.random`, whose results are the same in all versions of Python. Recursions are in
-float64, and scaled at every step (Rabiner, 1989, section V), so they neither under- nor overflow.
+Random numbers come from `random.Random.random`, whose results are the same in all versions of Python. Recursions are
+in float64 and scaled at every step (Rabiner, 1989, section V), so they neither under- nor overflow.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class HiddenMarkov:
 
     def log_probs(self, rows: NDArray[np.integer], lengths: NDArray[np.integer]) -> Floats:
         """Return the log-probabilities [N] of sequences, the first `lengths` [N] symbols of `rows` [N, T]."""
-        state = np.broadcast_to(self.initial, (len(rows), len(self.initial)))
+        state: Floats = np.tile(self.initial, (len(rows), 1))
         total = np.zeros(len(rows))
         for step in range(int(lengths.max(initial=0))):
             joint = state * self.emissions.T[rows[:, step]]
@@ -102,8 +102,7 @@ class HiddenMarkov:
     def stationary(self) -> Floats:
         """Return the stationary distribution of the states [S]."""
         size = len(self.initial)
-        solution: Floats = np.linalg.solve(self.transitions.T - np.eye(size) + 1, np.ones(size))
-        return solution
+        return np.linalg.solve(self.transitions.T - np.eye(size) + 1, np.ones(size)).astype(np.float64)
 
     def sample(self, random: Random) -> Iterator[int]:
         """Yield the symbols of an endless sequence."""
@@ -132,13 +131,15 @@ class HiddenMarkov:
 def random_model(states: int, symbols: int, seed: int, successors: int | None = None) -> HiddenMarkov:
     """Return a model with random, uneven parameters that starts in its stationary distribution.
 
-    With `successors`, each state is followed by that many states. All states are reachable, as state s + 1 always follows
-    state s.
+    With `successors`, each state is followed by that many states. State s + 1 always follows state s, so all states
+    are reachable.
     """
     random = Random(f"{seed}/hidden states")
     transitions = _uneven_rows(random, states, states, 0.01)
     if successors:
-        transitions = np.array([_largest(row, (place + 1) % states, successors) for place, row in enumerate(transitions)])
+        transitions = np.array(
+            [_largest(row, (place + 1) % states, successors) for place, row in enumerate(transitions)]
+        )
     emissions = _uneven_rows(random, states, symbols, 0.1 / symbols)
     model = HiddenMarkov(np.full(states, 1 / states), transitions, emissions)
     return HiddenMarkov.of(model.stationary(), transitions, emissions)
@@ -158,7 +159,11 @@ def with_ends(model: HiddenMarkov, end: float) -> HiddenMarkov:
 
 def _check_distributions(model: HiddenMarkov) -> None:
     size = len(model.initial)
-    if model.initial.shape != (size,) or model.transitions.shape != (size, size) or model.emissions.shape[:1] != (size,):
+    if (
+        model.initial.shape != (size,)
+        or model.transitions.shape != (size, size)
+        or model.emissions.shape[:1] != (size,)
+    ):
         shapes = [each.shape for each in (model.initial, model.transitions, model.emissions)]
         raise ValueError(f"a hidden Markov model has shapes [S], [S, S] and [S, V], not {shapes}")
     for name in ("initial", "transitions", "emissions"):

@@ -6,7 +6,7 @@ from collections import Counter
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from math import log, prod
 from random import Random
 
@@ -30,7 +30,7 @@ def joint(model, tokens):
     """Return P(path, tokens) [S, ..., S] of all paths."""
     probs = {}
     for path in product(range(len(model.initial)), repeat=len(tokens)):
-        moves = prod(model.transitions[one, other] for one, other in zip(path, path[1:], strict=False))
+        moves = prod(model.transitions[one, other] for one, other in pairwise(path))
         emitted = prod(model.emissions[state, token] for state, token in zip(path, tokens, strict=True))
         probs[path] = model.initial[path[0]] * moves * emitted
     return probs
@@ -82,7 +82,9 @@ def _shares(rows):
 def forgets_the_future(model):
     return altered(
         model,
-        posterior=lambda intact, tokens: _shares(intact.filter_states(tokens)[0] * intact.emissions[:, list(tokens)].T),
+        posterior=lambda intact, tokens: _shares(
+            intact.filter_states(tokens)[0] * intact.emissions[:, list(tokens)].T
+        ),
         predict_from_both_sides=lambda intact, tokens: intact.predict(tokens),
     )
 

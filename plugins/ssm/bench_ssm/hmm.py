@@ -7,7 +7,6 @@ from bench_core import STOP, Batch, State, TaskInfo, Training, Vmappable
 from bench_core.kit import Head, LanguageModel
 from bench_ssm.plugin import HiddenMarkovConfig
 
-
 LOG_ZERO = -1e30  # replaces ln 0 of states and emissions, so that sums over states without a possible one are not NaN
 
 
@@ -63,7 +62,9 @@ class HiddenMarkovLM(LanguageModel, Vmappable):
         for token, emission in zip(tokens.unbind(1), emitted, strict=True):
             joint = (state + emission).log_softmax(1)
             moved = joint.exp() @ probs
-            state = torch.where((token == STOP)[:, None], initial, moved.clamp(min=torch.finfo(moved.dtype).tiny).log())
+            state = torch.where(
+                (token == STOP)[:, None], initial, moved.clamp(min=torch.finfo(moved.dtype).tiny).log()
+            )
             states.append(state)
         return torch.stack(states, 1), state
 

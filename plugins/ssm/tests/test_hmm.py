@@ -1,7 +1,7 @@
 """The hidden Markov model: sums over paths, posteriors, contracts, and the mistakes that its laws catch."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from math import log
 from random import Random
 
@@ -47,7 +47,7 @@ def by_paths(model, word):
     probs = {}
     for path in product(states, repeat=len(word)):
         prob = initial[path[0]] * emissions[word[0], path[0]]
-        for (one, other), token in zip(zip(path, path[1:], strict=False), word[1:], strict=True):
+        for (one, other), token in zip(pairwise(path), word[1:], strict=True):
             prob = prob * transitions[one, other] * emissions[token, other]
         probs[path] = prob
     return probs
@@ -99,7 +99,9 @@ def _sizes(model):
     return len(model.initial), len(model.head.weight) - 1
 
 
-def forward(model, tokens, past, initial=None, transitions=None, add=None, moves_first=False, reads=True, resets=True):
+def forward(
+    model, tokens, past, initial=None, transitions=None, add=None, moves_first=False, reads=True, resets=True
+):
     """Repeat the forward algorithm in other words, with one change."""
     initial = model.initial.log_softmax(0) if initial is None else initial
     moves = (model.transitions.softmax(1) if transitions is None else transitions).log()
@@ -108,7 +110,7 @@ def forward(model, tokens, past, initial=None, transitions=None, add=None, moves
     for place in range(tokens.shape[1]):
         emitted = model.head.table()[tokens[:, place]] if reads else 0
         if moves_first:
-            state = add((state[:, :, None] + moves)) + emitted
+            state = add(state[:, :, None] + moves) + emitted
         else:
             state = add((state + emitted)[:, :, None] + moves)
         state = state - state.logsumexp(1, keepdim=True)

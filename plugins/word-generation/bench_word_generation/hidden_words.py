@@ -30,9 +30,9 @@ def sample_word_counts(corpus: HiddenMarkovWords) -> dict[str, int]:
 def true_values(config: WordGenerationConfig, words: Sequence[str]) -> tuple[dict[str, Any], dict[str, float]]:
     """Return the exact values of the distribution of words, as task info and as statistics.
 
-    The task info has ln P(w) of each word, given that its length is between `shortest` and `longest`, and the parameters
-    of the model; the statistics have the entropy of this distribution in nats, a bound on its error, and ln of the
-    probability of these lengths under the model.
+    The task info has the parameters of the model, and ln P(w) of each word given that its length is between
+    `shortest` and `longest`. The statistics have the entropy of this distribution in nats, a bound on its error, and
+    the probability of these lengths under the model.
     """
     assert isinstance(config.corpus, HiddenMarkovWords)
     model = model_of(config.corpus)

@@ -70,8 +70,8 @@ class WordGenerationConfig(TaskConfig):
         letters = self.corpus.letters
         if self.alphabet is not None and (absent := sorted({*letters} - {*self.alphabet})):
             raise ValueError(
-                f"the alphabet lacks {len(absent)} of {len(letters)} letters of the corpus `hmm`, such as {absent[0]!r}. "
-                f"Set `alphabet: null`, or at most {len(letters) - len(absent)} `symbols`"
+                f"the alphabet lacks {len(absent)} of {len(letters)} letters of the corpus `hmm`, such as "
+                f"{absent[0]!r}. Set `alphabet: null`, or fewer `symbols`"
             )
         return self
 

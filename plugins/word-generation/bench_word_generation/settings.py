@@ -28,7 +28,9 @@ class HiddenMarkovWords(Settings):
 
     name: Literal["hmm"]
     states: Annotated[int, Field(ge=2)] = 8  #: number of hidden states; words start in the first half of them
-    symbols: Annotated[int, Field(ge=2, le=20_000)] = 8  #: number of distinct letters: a to z, then Chinese characters
+    symbols: Annotated[int, Field(ge=2, le=20_000)] = (
+        8  #: number of distinct letters: a to z, then Chinese characters
+    )
     successors: PositiveInt | None = None  #: number of states that may follow each state; default: all
     end: Annotated[float, Field(gt=0, lt=1)] = 0.5  #: probability that a word ends in a state of the last half
     words: Annotated[int, Field(ge=1, le=10**7)] = 100_000  #: number of sampled words, including valid and test

@@ -13,7 +13,7 @@ from bench_word_generation.plugin import BandCrossEntropyConfig, TrueExcessConfi
 
 
 class TrueExcess(WordCrossEntropy):
-    """sum_w P(w) (ln P*(w) - ln P^(w)), with P from the counts of a split and P* of the model that generated the words.
+    """sum_w P(w) (ln P*(w) - ln P^(w)), with P from the counts of a split and P* the true distribution of words.
 
     Its expectation over test splits is the Kullback-Leibler divergence from P* to P^.
     """
@@ -31,8 +31,8 @@ class TrueExcess(WordCrossEntropy):
         prepared = super().prepare(info, references)
         if "word_log_probs" not in info.extras:
             raise SuiteError(
-                f"{self.config.name} needs words with known probabilities. Choose the corpus `hmm` of word-generation, "
-                "or list the task under `skip:`."
+                f"{self.config.name} needs words with known probabilities. Choose the corpus `hmm` of "
+                "word-generation, or list the task under `skip:`."
             )
         prepared.log_probs = np.array(info.extras["word_log_probs"], np.float64)
         return prepared
@@ -59,7 +59,7 @@ class BandCrossEntropy(WordCrossEntropy):
         self.signature += "|ranks:{}|letters:{}".format(*spans)
 
     def _weigh(self, predictions: Sequence[Prediction]) -> tuple[Floats, Floats]:
-        """Return the probability [N] of each word in the corpus, 0 outside of the band, and its log-probability [N]."""
+        """Return the probability [N] of each word, 0 outside of the band, and its log-probability [N]."""
         probs, log_probs = super()._weigh(predictions)
         return probs * np.array([self._is_inside(prediction.id) for prediction in predictions], bool), log_probs
 

@@ -9,7 +9,6 @@ from typing import Any
 from bench_core import DataError
 from bench_language_modeling import api
 from bench_text.api import SPLITS, corpora
-from bench_word_generation.hidden_words import sample_word_counts
 from bench_word_generation.settings import FOLDER, LISTS, FrequencyList, HiddenMarkovWords
 
 MAX_DIGITS = 15  # digits of a count that is exact in float64
@@ -33,6 +32,8 @@ def count(corpus: Any, data: Path) -> WordCounts:
         name = path.name if path.name in LISTS else corpora.label(path)
         return WordCounts(name, read_list(path), {"embedded": False}, path)
     if isinstance(corpus, HiddenMarkovWords):
+        from bench_word_generation.hidden_words import sample_word_counts  # imports numpy
+
         return WordCounts(_label(corpus), sample_word_counts(corpus), {"embedded": True})
     text = api.text(corpus, data)
     counts = Counter[str]()

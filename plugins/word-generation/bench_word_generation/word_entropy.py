@@ -1,8 +1,9 @@
 """The entropy of the words of a hidden Markov model.
 
-It has no closed form. The entropy of a symbol given all symbols before it is at most its entropy given the last k symbols,
-and at least its entropy given these and the state before them (Cover and Thomas, 2006, section 4.5). Both sums over positions
-are exact, their difference falls exponentially with k, and half of it bounds the error of their mean.
+It has no closed form. The entropy of a symbol given all symbols before it is at most its entropy given the last k
+symbols, and at least its entropy given these and the state before them (Cover and Thomas, 2006, section 4.5). Both
+sums over positions are exact, their difference falls exponentially with k, and half of it bounds the error of their
+mean.
 """
 
 from collections.abc import Iterator

@@ -99,7 +99,7 @@ def test_the_exact_entropy_is_within_the_stated_error_of_short_windows(seed, row
 
 
 def test_longer_windows_have_smaller_errors():
-    errors = [word_entropy(truth(states=4), 1, 12, max_probs=4 * 3**(window + 1)).error for window in (1, 2, 3, 4)]
+    errors = [word_entropy(truth(states=4), 1, 12, max_probs=4 * 3 ** (window + 1)).error for window in (1, 2, 3, 4)]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < errors[0] / 4
 
@@ -149,9 +149,8 @@ def test_the_mean_surprise_of_many_words_is_their_entropy(tmp_path):
 
 
 def test_a_seed_decides_words_and_model():
-    models = [configured(corpus={"seed": seed}).corpus for seed in (0, 0, 1)]
-    assert [model_of(corpus).initial.tolist() for corpus in models[:2]][0] == model_of(models[1]).initial.tolist()
-    assert model_of(models[0]).initial.tolist() != model_of(models[2]).initial.tolist()
+    first, again, other = (model_of(configured(corpus={"seed": seed}).corpus).initial.tolist() for seed in (0, 0, 1))
+    assert first == again != other
 
 
 @pytest.mark.parametrize("symbols", [2, 3_000])
@@ -204,7 +203,8 @@ def value(config, log_probs, info=INFO):
 
 
 @pytest.mark.parametrize(
-    "config", [TrueExcessConfig(), TrueExcessConfig(unit="bits", against="train"), BandCrossEntropyConfig(last_rank=3)]
+    "config",
+    [TrueExcessConfig(), TrueExcessConfig(unit="bits", against="train"), BandCrossEntropyConfig(last_rank=3)],
 )
 def test_metrics_of_known_words_and_bands_keep_the_contracts(config):
     assert check_metric(MetricCase.of(config, scored([-1.0, -2.0, -inf, -3.5]), info=INFO))
@@ -214,7 +214,9 @@ def test_the_excess_is_over_the_true_probabilities_of_the_same_words():
     assert value(TrueExcessConfig(), TRUE) == 0
     assert value(TrueExcessConfig(), [-1.0, -9.0, -2.5, -2.0]) == pytest.approx((2 * 0.5 + 0.5 - 1) / 4)
     assert value(TrueExcessConfig(unit="bits"), [-1.0, -9.0, -2.5, -2.0]) == pytest.approx(0.125 / log(2))
-    assert value(TrueExcessConfig(against="train"), [-1.0, -9.0, -2.5, -2.0]) == pytest.approx((4 * 0.5 + 2 * 8 + 0.5) / 7)
+    assert value(TrueExcessConfig(against="train"), [-1.0, -9.0, -2.5, -2.0]) == pytest.approx(
+        (4 * 0.5 + 2 * 8 + 0.5) / 7
+    )
 
 
 def test_words_that_a_model_omits_are_left_out_of_both_sides():
