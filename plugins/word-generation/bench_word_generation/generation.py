@@ -50,7 +50,8 @@ class WordGeneration(Task):
         statistics["train"]["samples"] = samples
         truth: dict[str, Any] = {}
         if isinstance(self.config.corpus, HiddenMarkovWords):
-            truth, true_statistics = true_values(self.config, words.words)
+            lengths = self.config.shortest, self.config.longest
+            truth, true_statistics = true_values(self.config.corpus, *lengths, words.words)
             statistics["all"] |= true_statistics
         extras = {
             **truth,

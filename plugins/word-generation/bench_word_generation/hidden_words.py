@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from bench_language_modeling.api import HiddenMarkov, random_model, with_ends
-from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.settings import HiddenMarkovWords
 from bench_word_generation.word_entropy import word_entropy
 
@@ -27,20 +26,21 @@ def sample_word_counts(corpus: HiddenMarkovWords) -> dict[str, int]:
     return {"".join(letters[symbol - 1] for symbol in word): number for word, number in counts.items()}
 
 
-def true_values(config: WordGenerationConfig, words: Sequence[str]) -> tuple[dict[str, Any], dict[str, float]]:
+def true_values(
+    corpus: HiddenMarkovWords, shortest: int, longest: int, words: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, float]]:
     """Return the exact values of the distribution of words, as task info and as statistics.
 
     The task info has the parameters of the model, and ln P(w) of each word given that its length is between
     `shortest` and `longest`. The statistics have the entropy of this distribution in nats, a bound on its error, and
     the probability of these lengths under the model.
     """
-    assert isinstance(config.corpus, HiddenMarkovWords)
-    model = model_of(config.corpus)
-    entropy = word_entropy(model, config.shortest, config.longest)
-    log_probs = model.log_probs(*_spell(words, config.corpus.letters)) - log(entropy.mass)
+    model = model_of(corpus)
+    entropy = word_entropy(model, shortest, longest)
+    log_probs = model.log_probs(*_spell(words, corpus.letters)) - log(entropy.mass)
     parameters = {name: getattr(model, name).tolist() for name in ("initial", "transitions", "emissions")}
     statistics = {"true_entropy_nats": entropy.nats, "true_entropy_error": entropy.error, "true_mass": entropy.mass}
-    return {"word_log_probs": log_probs.tolist(), "hmm": {**parameters, "symbols": config.corpus.letters}}, statistics
+    return {"word_log_probs": log_probs.tolist(), "hmm": {**parameters, "symbols": corpus.letters}}, statistics
 
 
 def _spell(words: Sequence[str], letters: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
