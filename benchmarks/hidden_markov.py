@@ -1,7 +1,7 @@
 """Measure the forward algorithm of `hmm-lm`, with its gradient: `python benchmarks/hidden_markov.py [--quick]`.
 
-Alternates a loss and its gradient on 128 words with the matrix products that it cannot do without: those of one row per
-word and step, forward and backward. CPU times of one thread. `--quick` tests the script.
+Alternates a loss and its gradient on 128 words with the matrix products that they require: one per step, and two for its
+gradient. CPU times of one thread. `--quick` tests the script.
 """
 
 from __future__ import annotations
