@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from bench_authors.testing import TaskCase, check_task
 from bench_authors.testing.contracts import catches
 from bench_language_modeling import corpus
 from bench_language_modeling.hidden_markov import HiddenMarkov, random_model, with_ends
+from bench_language_modeling.plugin import LanguageModelingConfig
 from bench_language_modeling.settings import Corpus
 
 TOKENS = (2, 0, 1, 1, 2)
@@ -241,3 +243,8 @@ def test_the_corpus_has_the_cost_of_its_own_streams(tmp_path):
 def test_more_successors_than_states_are_refused():
     with pytest.raises(ValidationError, match=r"`successors` must be at most `states` \(8\), not 9"):
         TypeAdapter(Corpus).validate_python({"name": "hmm", "successors": 9})
+
+
+def test_streams_of_a_hidden_model_keep_the_contracts_of_tasks(tmp_path):
+    settings = TypeAdapter(Corpus).validate_python({"name": "hmm", "tokens": 400, "length": 10})
+    check_task(TaskCase.of(LanguageModelingConfig(corpus=settings, window=7), data=tmp_path, folder=tmp_path))
