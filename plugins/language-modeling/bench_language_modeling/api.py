@@ -1,4 +1,4 @@
-"""Public interface: the texts of corpora, and their sentences; does not import torch.
+"""Public interface: the texts of corpora, their sentences, and hidden Markov models; does not import torch.
 
 Names are imported on first use.
 """
@@ -11,27 +11,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core import Split
-from bench_language_modeling.settings import Corpus
+from bench_language_modeling.settings import Corpus, check_successors
 
 if TYPE_CHECKING:
     from bench_language_modeling import cpython
+    from bench_language_modeling.hidden_markov import HiddenMarkov, random_model, with_ends
     from bench_language_modeling.inspecting import inspect_sentences
     from bench_language_modeling.sentences import SPLITTERS, sentences
     from bench_language_modeling.text import Text
 
-_HOMES = {"SPLITTERS": "sentences", "Text": "text", "inspect_sentences": "inspecting", "sentences": "sentences"}
+_HOMES = {
+    "SPLITTERS": "sentences", "HiddenMarkov": "hidden_markov", "Text": "text", "inspect_sentences": "inspecting",
+    "random_model": "hidden_markov", "sentences": "sentences", "with_ends": "hidden_markov",
+}  # fmt: skip
 
 __all__ = [
     "SPLITTERS",
     "Corpus",
+    "HiddenMarkov",
     "Text",
+    "check_successors",
     "cpython",
     "digests",
     "files",
     "inspect_sentences",
     "lines",
+    "random_model",
     "sentences",
     "text",
+    "with_ends",
 ]
 
 

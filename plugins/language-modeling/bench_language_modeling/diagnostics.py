@@ -12,7 +12,8 @@ from random import Random
 import numpy as np
 
 from bench_core import Split
-from bench_language_modeling.settings import Copy, Cycle, Diagnostic, Lag, Markov
+from bench_language_modeling.hidden_markov import HiddenMarkov, random_model
+from bench_language_modeling.settings import Copy, Cycle, Diagnostic, HiddenChain, Lag, Markov
 from bench_language_modeling.text import Text
 from bench_text.api import SPLITS
 
@@ -27,7 +28,10 @@ def text(settings: Diagnostic, name: str) -> Text:
         tokens = stream(settings, Random(f"{settings.seed}/{split}"))
         return [" ".join(next(tokens) for _ in range(width)) for _ in range(lines[split])]
 
-    nats = {split: optimum(settings, width * number) for split, number in lines.items()}
+    if isinstance(settings, HiddenChain):  # costs of these tokens, which cannot be expected in closed form
+        nats = {split: -_hidden_log_prob(settings, read(split)) for split in ("valid", "test")}
+    else:
+        nats = {split: optimum(settings, width * number) for split, number in lines.items()}
     return Text(name, read, sentences=True, stops=copies, nats=nats)
 
 
@@ -37,7 +41,7 @@ def stream(settings: Diagnostic, random: Random) -> Iterator[str]:
 
 
 def optimum(settings: Diagnostic, tokens: int) -> float:
-    """Return the expected cost in nats of the first `tokens` tokens under an optimal model."""
+    """Return the expected cost in nats of the first `tokens` tokens under an optimal model; not for `hmm`."""
     match settings:
         case Copy():
             return tokens // (2 * settings.length + 1) * settings.length * log(settings.states)
@@ -106,6 +110,18 @@ def _markov(settings: Markov, random: Random) -> Iterator[str]:
         state = _sample(rows[state], random)
 
 
+def _hidden_chain(settings: HiddenChain, random: Random) -> Iterator[str]:
+    return map(_token, _hidden_model(settings).sample(random))
+
+
+def _hidden_model(settings: HiddenChain) -> HiddenMarkov:
+    return random_model(settings.states, settings.symbols, settings.seed, settings.successors)
+
+
+def _hidden_log_prob(settings: HiddenChain, lines: Sequence[str]) -> float:
+    return _hidden_model(settings).log_prob([int(token[1:]) for token in " ".join(lines).split()])
+
+
 def _copy(settings: Copy, random: Random) -> Iterator[str]:
     while True:
         half = [_token(_random_state(settings.states, random)) for _ in range(settings.length)]
@@ -113,7 +129,7 @@ def _copy(settings: Copy, random: Random) -> Iterator[str]:
 
 
 _STREAMS: Mapping[type[Diagnostic], Callable[..., Iterator[str]]] = {
-    Copy: _copy, Cycle: _cycle, Lag: _lag, Markov: _markov
+    Copy: _copy, Cycle: _cycle, HiddenChain: _hidden_chain, Lag: _lag, Markov: _markov
 }  # fmt: skip
 
 

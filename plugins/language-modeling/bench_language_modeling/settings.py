@@ -96,7 +96,27 @@ class Copy(Diagnostic):
     length: PositiveInt = 10  #: number of tokens before the separator, which are repeated after it
 
 
-GENERATED = ("english", "copy", "cycle", "lag", "markov")
+class HiddenChain(Diagnostic):
+    """A hidden Markov model: each token depends on a hidden state, and each state on the previous state."""
+
+    name: Literal["hmm"]
+    states: PositiveInt = 8  #: number of hidden states
+    symbols: PositiveInt = 8  #: number of distinct tokens
+    successors: PositiveInt | None = None  #: number of states that may follow each state; default: all
+
+    @model_validator(mode="after")
+    def _check_hidden_successors(self) -> Self:
+        check_successors(self.states, self.successors)
+        return self
+
+
+def check_successors(states: int, successors: int | None) -> None:
+    """Raise ValueError unless the number of successors of a hidden state leaves every state reachable."""
+    if successors and successors > states:
+        raise ValueError(f"`successors` must be at most `states` ({states}), not {successors}")
+
+
+GENERATED = ("english", "copy", "cycle", "hmm", "lag", "markov")
 
 
 def _choice(value: Any) -> str:
@@ -111,7 +131,8 @@ _Corpus: TypeAlias = Annotated[
     | Annotated[Copy, Tag("copy")]
     | Annotated[Cycle, Tag("cycle")]
     | Annotated[Lag, Tag("lag")]
-    | Annotated[Markov, Tag("markov")],
+    | Annotated[Markov, Tag("markov")]
+    | Annotated[HiddenChain, Tag("hmm")],
     Discriminator(_choice),
 ]
 Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(by_name(), json_schema_input_type=str | _Corpus)]

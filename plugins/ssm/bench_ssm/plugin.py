@@ -148,6 +148,23 @@ class CharGRUConfig(ModelConfig):
         return True
 
 
+class HiddenMarkovConfig(ModelConfig):
+    """Hidden Markov model, a state space model with discrete states, whose likelihood is exact.
+
+    Rabiner, 1989. EOS is a token, so words end in some states more often than in others.
+    """
+
+    name, target = "hmm-lm", "bench_ssm.hmm:HiddenMarkovLM"
+    cites = ("rabiner1989",)
+    capabilities = {Stepper, Scorer, Vmappable}
+    likelihoods = {"exact": Kind.EXACT}
+
+    states: Annotated[int, Field(ge=1, le=4096)] = 64  #: S, the number of hidden states
+
+    def smooths_labels(self) -> bool:
+        return True
+
+
 class TrajectoryArgmaxConfig(DecoderConfig):
     """The most probable tokens along a sampled latent trajectory (Schmidt and Hofmann, 2018, Table 2)."""
 
@@ -158,8 +175,8 @@ class TrajectoryArgmaxConfig(DecoderConfig):
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the deep state space model and its baseline."""
-    return [DeepSSMConfig, CharGRUConfig]
+    """Return the state space models, and the baseline."""
+    return [DeepSSMConfig, CharGRUConfig, HiddenMarkovConfig]
 
 
 @hookimpl

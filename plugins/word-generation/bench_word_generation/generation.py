@@ -14,8 +14,10 @@ import torch
 
 from bench_core import STOP, Batch, Purpose, Rng, Size, Split, Task, TaskInfo
 from bench_text.api import SPLITS, Numbers, Ragged, cut, shuffled
+from bench_word_generation.hidden_words import true_values
 from bench_word_generation.lexicon import Counts, Excluded, Lexicon, Reason, entropy, make_splits, sample_size
 from bench_word_generation.plugin import WordGenerationConfig
+from bench_word_generation.settings import HiddenMarkovWords
 from bench_word_generation.word_counts import count
 
 STOP_NAME = "<stop>"
@@ -46,7 +48,13 @@ class WordGeneration(Task):
         letters = np.bincount(rows.tokens, np.repeat(splits["train"], rows.lengths), len(vocabulary))
         statistics = _statistics(words, splits, rows.lengths - 1)
         statistics["train"]["samples"] = samples
+        truth: dict[str, Any] = {}
+        if isinstance(self.config.corpus, HiddenMarkovWords):
+            lengths = self.config.shortest, self.config.longest
+            truth, true_statistics = true_values(self.config.corpus, *lengths, words.words)
+            statistics["all"] |= true_statistics
         extras = {
+            **truth,
             "corpus": corpus.name,
             **corpus.about,
             "statistics": statistics,

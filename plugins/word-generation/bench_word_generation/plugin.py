@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskConfig, hookimpl
 from bench_text.api import corpora
-from bench_word_generation.settings import Corpus
+from bench_word_generation.settings import Corpus, HiddenMarkovWords
 from bench_word_generation.spelling import alphabet_error
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
@@ -48,6 +48,24 @@ class WordGenerationConfig(TaskConfig):
             raise ValueError(f"`shortest` ({self.shortest}) must be at most `longest` ({self.longest})")
         if self.alphabet is not None and (error := alphabet_error(self.alphabet, self.lowercase, self.language)):
             raise ValueError(error)
+        return self
+
+    @model_validator(mode="after")
+    def _has_known_probabilities(self) -> Self:
+        """Refuse settings with which words of the corpus `hmm` would not have the probabilities of the model."""
+        if not isinstance(self.corpus, HiddenMarkovWords):
+            return self
+        if self.min_count > 1 or self.types or self.tokens or self.split != "standard":
+            raise ValueError(
+                "words of the corpus `hmm` have known probabilities only if none is excluded or sampled again. Set "
+                "`min_count: 1` and `split: standard`, and leave out `types` and `tokens`"
+            )
+        letters = self.corpus.letters
+        if self.alphabet is not None and (absent := sorted({*letters} - {*self.alphabet})):
+            raise ValueError(
+                f"the alphabet lacks {len(absent)} of {len(letters)} letters of the corpus `hmm`, such as "
+                f"{absent[0]!r}. Set `alphabet: null`, or fewer `symbols`"
+            )
         return self
 
     def at(self, split: str | None) -> Self:
@@ -118,6 +136,36 @@ class LetterGainConfig(ScoredWordsConfig):
     range = -inf, inf
 
     unit: Literal["nats", "bits"] = "nats"  #: unit of scores
+
+
+class TrueExcessConfig(WordCrossEntropyConfig):
+    """Excess of the cross-entropy per word over that of the model that generated the corpus `hmm`."""
+
+    name, target = "true-excess", "bench_word_generation.word_bands:TrueExcess"
+
+    excess: Literal[True] = True  #: subtract the cross-entropy of the true probabilities of the same words
+
+    def bounds(self) -> tuple[float, float]:
+        return -inf, inf
+
+
+class BandCrossEntropyConfig(WordCrossEntropyConfig):
+    """Cross-entropy per word of the words in a band of frequencies or lengths."""
+
+    name, target = "band-cross-entropy", "bench_word_generation.word_bands:BandCrossEntropy"
+
+    first_rank: PositiveInt = 1  #: rank of the most frequent word, by its count in the whole corpus
+    last_rank: PositiveInt | None = None  #: rank of the least frequent word
+    min_letters: PositiveInt = 1  #: minimum number of letters
+    max_letters: PositiveInt | None = None  #: maximum number of letters
+
+    @model_validator(mode="after")
+    def _check_band(self) -> Self:
+        for least, most in (("first_rank", "last_rank"), ("min_letters", "max_letters")):
+            first, last = getattr(self, least), getattr(self, most)
+            if last is not None and first > last:
+                raise ValueError(f"`{least}` ({first}) must be at most `{most}` ({last})")
+        return self
 
 
 class OmittedMassConfig(ScoredWordsConfig):
@@ -194,6 +242,8 @@ def bench_metrics() -> list[type[MetricConfig]]:
     return [
         WordCrossEntropyConfig,
         LetterGainConfig,
+        TrueExcessConfig,
+        BandCrossEntropyConfig,
         OmittedMassConfig,
         KnownWordsConfig,
         NGramPerplexityConfig,

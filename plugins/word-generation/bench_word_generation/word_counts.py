@@ -9,7 +9,7 @@ from typing import Any
 from bench_core import DataError
 from bench_language_modeling import api
 from bench_text.api import SPLITS, corpora
-from bench_word_generation.settings import FOLDER, LISTS, FrequencyList
+from bench_word_generation.settings import FOLDER, LISTS, FrequencyList, HiddenMarkovWords
 
 MAX_DIGITS = 15  # digits of a count that is exact in float64
 MAX_MISTAKES = 5  # mistakes per message
@@ -31,6 +31,10 @@ def count(corpus: Any, data: Path) -> WordCounts:
         path = locate(corpus, data)
         name = path.name if path.name in LISTS else corpora.label(path)
         return WordCounts(name, read_list(path), {"embedded": False}, path)
+    if isinstance(corpus, HiddenMarkovWords):
+        from bench_word_generation.hidden_words import sample_word_counts  # imports numpy
+
+        return WordCounts(_label(corpus), sample_word_counts(corpus), {"embedded": True})
     text = api.text(corpus, data)
     counts = Counter[str]()
     for split in SPLITS:
@@ -42,6 +46,8 @@ def count(corpus: Any, data: Path) -> WordCounts:
 
 def reads(corpus: Any, data: Path) -> Mapping[str, str]:
     """Return the digests of all files that are read; raise DataError if a file is missing or empty."""
+    if isinstance(corpus, HiddenMarkovWords):
+        return {}
     if not isinstance(corpus, FrequencyList):
         return api.digests(corpus, data)
     path = locate(corpus, data)
@@ -50,7 +56,14 @@ def reads(corpus: Any, data: Path) -> Mapping[str, str]:
 
 def files(corpus: Any, data: Path) -> list[Path]:
     """Return the files of a list or text; an empty list for a generated text."""
+    if isinstance(corpus, HiddenMarkovWords):
+        return []
     return [locate(corpus, data)] if isinstance(corpus, FrequencyList) else api.files(corpus, data)
+
+
+def _label(corpus: HiddenMarkovWords) -> str:
+    settings = corpus.model_dump(exclude={"name"}, exclude_none=True)
+    return f"hmm ({', '.join(f'{key} {value}' for key, value in settings.items())})"
 
 
 def locate(corpus: FrequencyList, data: Path) -> Path:
