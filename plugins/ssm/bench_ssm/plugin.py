@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -45,8 +45,8 @@ class DeepSSMConfig(ModelConfig):
     name, target = "deep-ssm", "bench_ssm.model:DeepSSM"
     cites = ("schmidt2018", "generative=real-nvp: dinh2017", "inference=real-nvp: dinh2017")
     capabilities = {Latent, Scorer, Vmappable}
-    likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND}
-    evaluation = {"trajectories", "information_draws", "positions"}
+    likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND, "smc": Kind.ESTIMATE}
+    evaluation = {"trajectories", "particles", "prior_share", "information_draws", "positions"}
 
     state: PositiveInt = 8  #: d, the dimension of a state
     generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or a composition such as 2xtril
@@ -59,11 +59,14 @@ class DeepSSMConfig(ModelConfig):
     samples: PositiveInt = 1  #: K, the number of proposals per step, of which one survives
     bidirectional: bool = False  #: infer each step from the whole target; by default from this step to its end
     q_sees_state: bool = False  #: also infer each step from the previous state
+    reads_state: bool = True  #: tokens depend on the state; if false, a control with independent tokens
     embedding: PositiveInt | None = None  #: size of the token embeddings for inference; by default `state`
     reader: PositiveInt = 64  #: units of the GRU that reads targets, in each direction
     posterior: PositiveInt = 64  #: units of the hidden layer between GRU and proposal
     steps: PositiveInt = 13  #: maximum number of tokens of a target, including EOS
     trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
+    particles: int = Field(64, ge=4, multiple_of=4)  #: M, the number of particles per target, in four filters (`smc`)
+    prior_share: float = Field(0.1, ge=0, le=1)  #: share of particles that the prior proposes, for `smc`; others: q
     information_draws: NonNegativeInt = 20  #: noise samples per estimate of mutual information; 0 disables it
     positions: PositiveInt = 10  #: number of steps over which mutual information and entropy are averaged
     logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories sampled to log information and entropy; 0: none
@@ -117,6 +120,19 @@ class DeepSSMConfig(ModelConfig):
         return tuple(range(2, self.state)) if "real-nvp" in {parse_flow(flow)[1] for flow in flows} else ()
 
 
+class LineSSMConfig(DeepSSMConfig):
+    """Deep state space model with d = 1, whose P(w) is exact by quadrature; its initial weights are always the same.
+
+    With `training: {updates: 0}`, it is a known distribution that estimates can be compared with.
+    """
+
+    name, target = "deep-ssm-1d", "bench_ssm.line:LineSSM"
+    likelihoods = {"exact": Kind.EXACT} | DeepSSMConfig.likelihoods
+
+    state: Literal[1] = 1  #: d, the dimension of a state
+    sharpness: float = Field(1.0, gt=0)  #: factor of the initial logits of tokens
+
+
 class CharGRUConfig(ModelConfig):
     """Character GRU language model, the baseline for deep state space models (Schmidt and Hofmann, 2018).
 
@@ -158,8 +174,8 @@ class TrajectoryArgmaxConfig(DecoderConfig):
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the deep state space model and its baseline."""
-    return [DeepSSMConfig, CharGRUConfig]
+    """Return the deep state space models and their baseline."""
+    return [DeepSSMConfig, LineSSMConfig, CharGRUConfig]
 
 
 @hookimpl
