@@ -147,6 +147,7 @@ class CharGRUConfig(ModelConfig):
 
     state: PositiveInt = 8  #: d, the number of GRU units
     embedding: PositiveInt | None = None  #: size of letter embeddings; by default `state`
+    teacher_forcing: bool = True  #: train on the letters of words; if false, on letters that the model samples
     steps: PositiveInt = 13  #: maximum number of tokens of a target scored by `trajectories`, including EOS
     trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
 
