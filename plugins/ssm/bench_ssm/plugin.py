@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, Stepper, Vmappable, hookimpl
+from bench_core import DecoderConfig, Kind, ModelConfig, ProbeConfig, Scorer, Stepper, Vmappable, hookimpl
 from bench_ssm.latent import Latent
 
 KINDS = ("id", "diag", "tril", "real-nvp")
@@ -165,12 +165,31 @@ class CharGRUConfig(ModelConfig):
         return True
 
 
+def _check_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    if not sizes or any(size < 4 or size % 4 for size in sizes) or [*sizes] != sorted({*sizes}):
+        raise ValueError(f"numbers must be increasing multiples of 4, such as [16, 64], but are {[*sizes]}")
+    return sizes
+
+
+Increasing: TypeAlias = Annotated[tuple[int, ...], AfterValidator(_check_sizes)]
+
+
 class TrajectoryArgmaxConfig(DecoderConfig):
     """The most probable tokens along a sampled latent trajectory (Schmidt and Hofmann, 2018, Table 2)."""
 
     name, target = "trajectory-argmax", "bench_ssm.latent:TrajectoryArgmax"
     cites = ("schmidt2018",)
     needs = Latent
+
+
+class EstimatorsConfig(ProbeConfig):
+    """Estimates of P(w) by trajectories and by particle filters, on words that the model samples."""
+
+    name, target = "estimators", "bench_ssm.estimators:Estimators"
+
+    words: PositiveInt = 500  #: number of sampled words
+    trajectories: Increasing = (100, 1000, 10_000, 100_000)  #: numbers of trajectories
+    particles: Increasing = (16, 64, 256)  #: numbers of particles per word
 
 
 @hookimpl
@@ -183,3 +202,9 @@ def bench_models() -> list[type[ModelConfig]]:
 def bench_decoders() -> list[type[DecoderConfig]]:
     """Return the decoder of latent trajectories."""
     return [TrajectoryArgmaxConfig]
+
+
+@hookimpl
+def bench_probes() -> list[type[ProbeConfig]]:
+    """Return the probe of estimators."""
+    return [EstimatorsConfig]
