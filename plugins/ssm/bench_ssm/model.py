@@ -103,7 +103,8 @@ class DeepSSM(nn.Module, Latent, ParticleScorer, Vmappable):
         logged = self._prior_parts(training.rng.fork("log"), tokens) if self._logs(training.step) else {}
         parts = {"fit": -bound.fit.sum() / tokens, **logged}
         if self.peeks:
-            parts["effective_proposals"] = (bound.effective.detach() * batch.length).sum() / tokens
+            share = bound.effective.detach() / self.config.samples  # of the K proposals
+            parts["effective_share"] = (share * batch.length).sum() / tokens
         return Loss(-bound.total.sum() / tokens, tokens, parts)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:

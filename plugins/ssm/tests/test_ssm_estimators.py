@@ -678,8 +678,8 @@ def test_a_model_that_does_not_read_its_state_has_independent_letters_and_no_inf
 def test_the_effective_number_of_proposals_is_logged_if_there_are_several():
     batch = rows([(1, 2, 0), (3, 0)])
     parts = known(samples=5).loss(batch, Training(1, 9, 0, 1, Rng(0))).parts
-    assert 1 < parts["effective_proposals"] < 5
-    assert "effective_proposals" not in known().loss(batch, Training(1, 9, 0, 1, Rng(0))).parts
+    assert 1 / 5 < parts["effective_share"] < 1
+    assert "effective_share" not in known().loss(batch, Training(1, 9, 0, 1, Rng(0))).parts
     values = known(samples=5).score(batch, Scoring("elbo", Rng(1))).values
     assert ((values["effective_proposals"] > 1) & (values["effective_proposals"] < 5)).all()
 
