@@ -31,7 +31,9 @@ class LineSSM(DeepSSM):
             weights.copy_(normal / sqrt(weights.shape[-1] if weights.dim() > 1 else 4))
         for name, layers in self.named_modules():
             if isinstance(layers, nn.Sequential):
-                layers[-1].weight.mul_(torch.tensor([[1.5 if name.startswith("generative") else 0.15], [0.15]]))  # g, G
+                layers[-1].weight.mul_(
+                    torch.tensor([[1.5 if name.startswith("generative") else 0.15], [0.15]])
+                )  # g, G
                 layers[-1].bias.copy_(torch.tensor([0.0, 1.0]))
         self.posterior.proposal.weight.mul_(PROPOSAL_SCALE)
         self.posterior.proposal.bias.mul_(PROPOSAL_SCALE)

@@ -89,7 +89,9 @@ def run_filters(model: ParticleScorer, batch: Batch, rng: Rng) -> Filtered:
     chunks = torch.split(order, max(1, most // model.config.particles))
     parts = [_run(model, batch.select(rows), contexts[rows], rng) for rows in chunks]
     back = order.argsort()
-    return Filtered(*(torch.cat([getattr(part, name) for part in parts])[back] for name in ("log_probs", "effective")))
+    return Filtered(
+        *(torch.cat([getattr(part, name) for part in parts])[back] for name in ("log_probs", "effective"))
+    )
 
 
 def _run(model: ParticleScorer, batch: Batch, contexts: Tensor, rng: Rng) -> Filtered:

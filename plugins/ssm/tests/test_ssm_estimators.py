@@ -136,7 +136,9 @@ def copies_at_random():
     """Whatever particles weigh."""
 
     def make(intact):
-        return lambda states, weights, sizes, uniform: intact(states, weights * 0 - log(weights.shape[2]), sizes, uniform)
+        return lambda states, weights, sizes, uniform: intact(
+            states, weights * 0 - log(weights.shape[2]), sizes, uniform
+        )
 
     return replaced(particles, "resample", make)
 
@@ -404,7 +406,7 @@ def test_estimates_for_words_agree_with_quadrature(by):
 def test_estimates_for_300_words_agree_with_quadrature(by):
     found, targets = known(samples=by if isinstance(by, int) else 1), some_words(300, longest=7)
     truth = exact(found, targets)
-    repeats = 200_000 if by == "trajectories" else 4000
+    repeats = 50_000 if by == "trajectories" else 600
     parts = [
         deviations(found, by, targets[first : first + 20], truth[first : first + 20], repeats, Rng(first))
         for first in range(0, 300, 20)
@@ -424,7 +426,9 @@ def test_quadrature_is_the_same_alone_and_with_twice_the_points(monkeypatch):
     wanted = exact(known(), targets)
     torch.testing.assert_close(exact(known(), targets[:1]), wanted[:1])
     grid = line._grid
-    monkeypatch.setattr(line, "_grid", lambda model: torch.linspace(*grid(model)[[0, -1]].tolist(), 2 * len(grid(model))))
+    monkeypatch.setattr(
+        line, "_grid", lambda model: torch.linspace(*grid(model)[[0, -1]].tolist(), 2 * len(grid(model)))
+    )
     torch.testing.assert_close(exact(known(), targets), wanted, rtol=1e-9, atol=1e-9)
 
 
@@ -518,7 +522,7 @@ def test_estimates_for_a_linear_chain_agree_with_the_kalman_filter(by):
 @pytest.mark.nightly
 @pytest.mark.parametrize("by", ["trajectories", "smc", 1, 2, 5, 10])
 def test_estimates_for_300_sequences_agree_with_the_kalman_filter(by):
-    assert agreeing(by, 300, 100_000 if by == "trajectories" else 2000) >= 0.99
+    assert agreeing(by, 300, 50_000 if by == "trajectories" else 600) >= 0.99
 
 
 def test_a_filter_with_the_optimal_proposal_is_nearly_exact_and_better_than_one_with_the_prior():
@@ -606,7 +610,9 @@ class Never(torch.nn.Module):
         return torch.cat([states * 0, states * 0, states * 0 - torch.inf, states * torch.nan], -1)
 
 
-@pytest.mark.parametrize(("target", "printed"), [((1, 2, 0), "'ab' .example 1.: .* is -inf"), ((3, 0), "'c' .* is nan")])
+@pytest.mark.parametrize(
+    ("target", "printed"), [((1, 2, 0), "'ab' .example 1.: .* is -inf"), ((3, 0), "'c' .* is nan")]
+)
 def test_a_word_that_no_particle_emits_is_named(target, printed):
     found = linear()
     found.emission = Never()
@@ -685,14 +691,14 @@ def test_the_effective_number_of_proposals_is_logged_if_there_are_several():
 
 
 def test_the_probe_of_estimators_finds_what_quadrature_says_and_where_trajectories_do_not_suffice():
-    config = EstimatorsConfig(words=60, trajectories=(40, 4000), particles=(16, 256))
+    config = EstimatorsConfig(words=60, trajectories=(40, 4000), particles=(16, 512))
     found = known(trajectories=100)
     finding = config.load()(config).ask(found, None, [])
     truth = -found.score(sampled_words(found, 60), Scoring("exact", Rng(0))).log_probs.mean().item()
-    for label in ("4,000 trajectories", "256 particles"):
+    for label in ("4,000 trajectories", "512 particles"):
         error = finding.numbers[f"{label}: error"]
         assert abs(finding.numbers[f"{label}: nats"] - truth) < 3 * error < 1
-    assert finding.statements[0].holds
+    assert finding.statements[0].holds, finding
     assert found.config.trajectories == 100
     few = EstimatorsConfig(words=60, trajectories=(4,), particles=(256,))
     assert few.load()(few).ask(found, None, []).numbers["difference"] > 0
