@@ -1,7 +1,7 @@
 """The probe of estimators of P(w): trajectories and particle filters on words of the model, against their cost."""
 
 from collections.abc import Iterable
-from math import log, sqrt
+from math import hypot, log
 
 import torch
 from torch import Tensor
@@ -48,8 +48,8 @@ class Estimators(Probe):
                 label = f"{size:,} {by}: "
                 numbers |= {f"{label}nats": nats, f"{label}error": error, f"{label}million states": states / 1e6}
             last.append((nats, error))
-        (first, one), (second, other) = last
-        gap, error = abs(first - second), sqrt(one**2 + other**2)
+        (first, first_error), (second, second_error) = last
+        gap, error = abs(first - second), hypot(first_error, second_error)
         premises = (
             Premise(
                 "the largest numbers of trajectories and particles agree within their errors", gap <= LIMIT * error
@@ -97,5 +97,5 @@ def _mean(scores: Scores) -> tuple[float, float]:
     return nats, sampling_error(nats, estimates)
 
 
-def _log_mean(one: Tensor, other: Tensor) -> Tensor:
-    return torch.logaddexp(one, other) - log(2)
+def _log_mean(first: Tensor, second: Tensor) -> Tensor:
+    return torch.logaddexp(first, second) - log(2)

@@ -25,16 +25,15 @@ class LineSSM(DeepSSM):
 
     @torch.no_grad()
     def setup(self, info: TaskInfo, rng: Rng) -> None:
-        """Set all weights to fixed normal numbers; F_g and F_q are smooth, with F(h, x) near g(h) + x, or its inverse."""
+        """Set all weights to fixed normal numbers; F(h, x) is smooth and near g(h) + x, or its inverse."""
         for name, weights in self.named_parameters():
             normal = torch.special.ndtri(Rng(0).shared(name, tuple(weights.shape)))
             weights.copy_(normal / sqrt(weights.shape[-1] if weights.dim() > 1 else 4))
         for name, layers in self.named_modules():
-            if isinstance(layers, nn.Sequential):
-                layers[-1].weight.mul_(
-                    torch.tensor([[1.5 if name.startswith("generative") else 0.15], [0.15]])
-                )  # g, G
-                layers[-1].bias.copy_(torch.tensor([0.0, 1.0]))
+            if isinstance(layers, nn.Sequential) and isinstance(last := layers[-1], nn.Linear):
+                shift = 1.5 if name.startswith("generative") else 0.15
+                last.weight.mul_(torch.tensor([[shift], [0.15]]))  # of g and G
+                last.bias.copy_(torch.tensor([0.0, 1.0]))
         self.posterior.proposal.weight.mul_(PROPOSAL_SCALE)
         self.posterior.proposal.bias.mul_(PROPOSAL_SCALE)
         self.emission.weight.mul_(2 * self.config.sharpness)

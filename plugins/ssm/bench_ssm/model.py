@@ -84,7 +84,9 @@ class DeepSSM(nn.Module, Latent, ParticleScorer, Vmappable):
         self.posterior = Posterior(config, info)
         self.emission = Emission(config.state, len(info.vocabulary))
         self.emission.reads_state = config.reads_state
-        self._compiled: Callable[[Step], tuple[Tensor, Tensor]] | None = None  # `_advance`, in compiled training
+        self._compiled: Callable[[Step], tuple[Tensor, Tensor, Tensor]] | None = (
+            None  # `_advance`, in compiled training
+        )
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         return self._loss(batch, training, self.bound(batch, training.rng, self.config.samples))
@@ -103,8 +105,7 @@ class DeepSSM(nn.Module, Latent, ParticleScorer, Vmappable):
         logged = self._prior_parts(training.rng.fork("log"), tokens) if self._logs(training.step) else {}
         parts = {"fit": -bound.fit.sum() / tokens, **logged}
         if self.peeks:
-            share = bound.effective.detach() / self.config.samples  # of the K proposals
-            parts["effective_share"] = (share * batch.length).sum() / tokens
+            parts["effective_proposals"] = (bound.effective.detach() * batch.length).sum() / tokens
         return Loss(-bound.total.sum() / tokens, tokens, parts)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
@@ -204,7 +205,7 @@ class DeepSSM(nn.Module, Latent, ParticleScorer, Vmappable):
 
         sums = [by_step(terms).sum(0) for terms in (total, fit, entropy(log_probs), effective)]
         kl = pad(by_step(fit - total.detach()).T, (0, batch.gold.shape[1] - longest))
-        return Bound(sums[0], sums[1], *(each / batch.length for each in sums[2:]), kl)
+        return Bound(sums[0], sums[1], sums[2] / batch.length, sums[3] / batch.length, kl)
 
     def padded_bound(self, batch: Batch, rng: Rng, samples: int, rows: Sequence[int]) -> Bound:
         """Compute `bound` without operations that depend on lengths, which differ between vmapped seeds.
@@ -227,8 +228,9 @@ class DeepSSM(nn.Module, Latent, ParticleScorer, Vmappable):
         def sum_steps(terms: Tensor) -> Tensor:
             return terms.new_zeros(len(ids)).index_add(0, index, torch.where(real, terms, 0.0))[back]
 
-        means = (sum_steps(terms) / batch.length for terms in (entropy(log_probs), effective))
-        return Bound(sum_steps(total), sum_steps(fit), *means)
+        lengths = batch.length.clamp(min=1)  # 0 in rows that only another seed has
+        bits, number = (sum_steps(terms) / lengths for terms in (entropy(log_probs), effective))
+        return Bound(sum_steps(total), sum_steps(fit), bits, number)
 
     def _infer(
         self, gold: Tensor, numbers: Tensor, rows: Sequence[int], contexts: Sequence[Tensor], rng: Rng,
@@ -252,12 +254,11 @@ class DeepSSM(nn.Module, Latent, ParticleScorer, Vmappable):
             if length is not None:
                 state = torch.where((t < length[:number])[:, None], state, before)
             results.append((state.detach(), gain, effective))
-        states, total, sizes = (torch.cat(parts) for parts in zip(*results, strict=True))
-        return states, total, sizes
+        states, total, numbers = (torch.cat(parts) for parts in zip(*results, strict=True))
+        return states, total, numbers
 
     @property
     def peeks(self) -> bool:
-        """Whether each proposal depends on a possible next state of the generative flow."""
         return self.config.samples > 1
 
     def proposal(self, step: Step) -> Proposal:

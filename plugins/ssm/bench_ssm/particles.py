@@ -1,9 +1,10 @@
 """P(w) by particle filters (sequential Monte Carlo), with the model's own q as their proposal.
 
 The particles of a filter are states with weights. At each step, every particle moves to a state proposed by q given
-the word, or sometimes by the prior p, which limits weights; its weight is multiplied by P(w_t | h_t) p / (mixture of q
-and p). If the effective number of particles falls below half, particles are replaced by copies in proportion to their
-weights, and weights become equal. The product over steps of the mean weights is an unbiased estimate of P(w).
+the word, or sometimes by the prior p, which limits weights; its weight is multiplied by P(w_t | h_t) p / m, where m is
+the mixture of q and p. If the effective number of particles falls below half, particles are replaced by copies in
+proportion to their weights, and weights become equal. The product over steps of the mean weights is an unbiased
+estimate of P(w).
 """
 
 from abc import abstractmethod
@@ -39,8 +40,12 @@ class ParticleScorer(TrajectoryScorer):
     config: DeepSSMConfig
     origin: Tensor  # [d] h_0
     posterior: Any  # reads targets
-    peeks: bool  # whether each proposal depends on a possible next state of the generative flow
     vocabulary: Any  # names of tokens
+
+    @property
+    @abstractmethod
+    def peeks(self) -> bool:
+        """Whether each proposal depends on a possible next state of the generative flow."""
 
     @abstractmethod
     def proposal(self, step: Step) -> Proposal:
@@ -75,9 +80,9 @@ class ParticleScorer(TrajectoryScorer):
             number = log_probs[row][~log_probs[row].isfinite()][0].item()
             raise SuiteError(
                 f"particle filters cannot score the word {''.join(self.vocabulary[each] for each in letters)!r} "
-                f"(example {int(batch.ids[row])}): an estimate of its log-probability is {number}, because no proposed "
-                "state emits its letters, or because weights have diverged. Train longer, use more `particles`, or "
-                "score by trajectories."
+                f"(example {int(batch.ids[row])}): an estimate of its log-probability is {number}, because no "
+                "proposed state emits its letters, or because weights have diverged. Train longer, use more "
+                "`particles`, or score by trajectories."
             )
 
 

@@ -64,10 +64,7 @@ def probabilities(model, by, targets, repeats, rng):
             log_probs = model.emission(states)
             return torch.stack([sum(log_probs[t, :, a] for t, a in enumerate(word)).exp() for word in targets], 1)
         batch = many(targets, repeats)
-        if by == "smc":
-            log_probs = model.filtered(batch, rng).log_probs
-        else:
-            log_probs = model.bound(batch, rng, by).total
+        log_probs = model.filtered(batch, rng).log_probs if by == "smc" else model.bound(batch, rng, by).total
         return log_probs.exp().view(len(targets), repeats).T
 
 
@@ -684,8 +681,8 @@ def test_a_model_that_does_not_read_its_state_has_independent_letters_and_no_inf
 def test_the_effective_number_of_proposals_is_logged_if_there_are_several():
     batch = rows([(1, 2, 0), (3, 0)])
     parts = known(samples=5).loss(batch, Training(1, 9, 0, 1, Rng(0))).parts
-    assert 1 / 5 < parts["effective_share"] < 1
-    assert "effective_share" not in known().loss(batch, Training(1, 9, 0, 1, Rng(0))).parts
+    assert 1 < parts["effective_proposals"] < 5
+    assert "effective_proposals" not in known().loss(batch, Training(1, 9, 0, 1, Rng(0))).parts
     values = known(samples=5).score(batch, Scoring("elbo", Rng(1))).values
     assert ((values["effective_proposals"] > 1) & (values["effective_proposals"] < 5)).all()
 

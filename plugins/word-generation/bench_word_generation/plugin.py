@@ -168,7 +168,7 @@ class LetterEntropyConfig(MetricConfig):
 
 
 class StateKLConfig(ScoredWordsConfig):
-    """KL divergence of the inferred state from the prior at a step, as reported by the model, over words that reach it.
+    """KL divergence of the inferred state from the prior, as reported by the model, over words that reach a step.
 
     It is 0 if inference has nothing to say about the letters.
     """
