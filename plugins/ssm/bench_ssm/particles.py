@@ -1,8 +1,8 @@
 """P(w) by particle filters (sequential Monte Carlo), with the model's own q as their proposal.
 
 The particles of a filter are states with weights. At each step, every particle moves to a state proposed by q given
-the word, or sometimes by the prior p, which limits weights; its weight is multiplied by P(w_t | h_t) p / m, where m is
-the mixture of q and p. If the effective number of particles falls below half, particles are replaced by copies in
+the word, or sometimes by the prior p, which limits weights; its weight is multiplied by P(w_t | h_t) p / m, where m
+is the mixture of q and p. If the effective number of particles falls below half, particles are replaced by copies in
 proportion to their weights, and weights become equal. The product over steps of the mean weights is an unbiased
 estimate of P(w).
 """
