@@ -401,8 +401,12 @@ def test_estimates_for_words_agree_with_quadrature(by):
 @pytest.mark.nightly
 @pytest.mark.parametrize("by", ["trajectories", "smc", 1, 2, 5, 10])
 def test_estimates_for_300_words_agree_with_quadrature(by):
+    """Bounds have a q that is nearer to the prior, as the means of exponentiated bounds are skewed."""
     found, targets = known(samples=by if isinstance(by, int) else 1), some_words(300, longest=7)
     truth = exact(found, targets)
+    if isinstance(by, int):
+        for weights in found.posterior.proposal.parameters():
+            weights.data.mul_(0.3)
     repeats = 50_000 if by == "trajectories" else 600
     parts = [
         deviations(found, by, targets[first : first + 20], truth[first : first + 20], repeats, Rng(first))
