@@ -407,7 +407,7 @@ def test_estimates_for_300_words_agree_with_quadrature(by):
     if isinstance(by, int):
         for weights in found.posterior.proposal.parameters():
             weights.data.mul_(0.3)
-    repeats = 50_000 if by == "trajectories" else 600
+    repeats = {"trajectories": 50_000, "smc": 600}.get(by, 3000)
     parts = [
         deviations(found, by, targets[first : first + 20], truth[first : first + 20], repeats, Rng(first))
         for first in range(0, 300, 20)
