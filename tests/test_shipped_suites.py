@@ -146,7 +146,7 @@ def _trained(suite: Suite) -> Iterator[tuple[str, TrainingConfig, ModelConfig]]:
     [
         (ECOCLMConfig(hidden=4, embedding=4, layers=1, bits=4), {"exact"}),
         (ECOCLMConfig(hidden=4, embedding=4, layers=1, bits=4, loss="exact"), {"bits"}),
-        (DeepSSMConfig(state=2, trajectories=50), {"trajectories"}),
+        (DeepSSMConfig(state=2, trajectories=50), {"smc", "trajectories"}),
     ],
     ids=["codes by bits", "codes by tokens", "state space"],
 )

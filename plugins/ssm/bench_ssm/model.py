@@ -11,6 +11,7 @@ from math import log
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from bench_core import (
     AGAIN,
@@ -30,13 +31,15 @@ from bench_core import (
     to_device,
 )
 from bench_ssm import flows
-from bench_ssm.averaging import TrajectoryScorer, check_separate
+from bench_ssm.averaging import check_separate
 from bench_ssm.flows import Flow
+from bench_ssm.information import by_halves, entropy, information, summary
 from bench_ssm.latent import Latent
+from bench_ssm.particles import ParticleScorer
 from bench_ssm.plugin import DeepSSMConfig
 from bench_ssm.posterior import Posterior
+from bench_ssm.proposals import Proposal, Step, effective_number, normal
 
-BITS_PER_NAT = 1 / log(2)
 HALVES = "information_by_halves"
 
 
@@ -47,18 +50,22 @@ class Bound:
     total: Tensor  # [N] sum_t L_t, whose expectation is at most ln P(w)
     fit: Tensor  # [N] sum_t ln P(w_t | h_t) along the surviving states
     entropy: Tensor  # [N] mean over t of H[w_t | h_t] along these states, in bits
+    effective: Tensor  # [N] mean over t of the effective number of proposals, between 1 and K
+    kl: Tensor | None = None  # [N, T] ln P(w_t | h_t) - L_t, 0 for padding; only from `bound`
 
 
 class Emission(nn.Linear):
-    """ln P(. | h) = log softmax(Emb h + b)."""
+    """ln P(. | h) = log softmax(Emb h + b), or log softmax(b) unless `reads_state`."""
+
+    reads_state = True
 
     def forward(self, states: Tensor) -> Tensor:
         """Return log-probabilities [*, V] at states [*, d]."""
-        logits = super().forward(states)
+        logits = super().forward(states if self.reads_state else torch.zeros_like(states))
         return logits.to(states.dtype).log_softmax(-1)
 
 
-class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
+class DeepSSM(nn.Module, Latent, ParticleScorer, Vmappable):
     """h_t = F_g(h_{t-1}, zeta_t) with zeta_t ~ N(0, I), and w_t ~ softmax(Emb h_t + b).
 
     States do not depend on tokens, so prompts have no effect. Training samples h_t = F_q(h_{t-1}, xi_t), where
@@ -70,13 +77,16 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
     def __init__(self, config: DeepSSMConfig, info: TaskInfo) -> None:
         super().__init__()
         check_separate(config.name, info.consecutive)
-        self.config = config
+        self.config, self.vocabulary = config, info.vocabulary
         self.origin = nn.Parameter(torch.zeros(config.state))  # h_0
         self.generative: Flow = flows.generative(config)
         self.inference: Flow | None = None if config.shared else flows.inference(config)
         self.posterior = Posterior(config, info)
         self.emission = Emission(config.state, len(info.vocabulary))
-        self._compiled: Callable[[Step], tuple[Tensor, Tensor]] | None = None  # `_advance`, in compiled training
+        self.emission.reads_state = config.reads_state
+        self._compiled: Callable[[Step], tuple[Tensor, Tensor, Tensor]] | None = (
+            None  # `_advance`, in compiled training
+        )
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         return self._loss(batch, training, self.bound(batch, training.rng, self.config.samples))
@@ -94,15 +104,23 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         tokens = batch.length.sum()
         logged = self._prior_parts(training.rng.fork("log"), tokens) if self._logs(training.step) else {}
         parts = {"fit": -bound.fit.sum() / tokens, **logged}
+        if self.peeks:
+            parts["effective_proposals"] = (bound.effective.detach() * batch.length).sum() / tokens
         return Loss(-bound.total.sum() / tokens, tokens, parts)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         if scoring.by == "trajectories":
             return self.average(batch, scoring.rng)
+        if scoring.by == "smc":
+            return self.filtered(batch, scoring.rng)
         bound = self.bound(batch, scoring.rng, self.config.samples)
         again = self.bound(batch, scoring.rng.fork("again"), self.config.samples)
         values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy, AGAIN: again.total}
-        return Scores(bound.total.double(), values)
+        values["effective_proposals"] = bound.effective
+        return Scores(bound.total.double(), values, by_token={} if bound.kl is None else {"kl": bound.kl})
+
+    def log_bounds(self, batch: Batch, rng: Rng) -> Tensor:
+        return self.bound(batch, rng, self.config.samples).total
 
     def sample(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
         def choose(log_probs: Tensor) -> Tensor:
@@ -127,7 +145,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         if not self.config.information_draws:
             return samples
         values = self._values(batch.ids, states, log_probs, rng.fork("information"))
-        return [replace(sample, values=_summary(sample, each)) for sample, each in zip(samples, values, strict=True)]
+        return [replace(sample, values=summary(sample, each)) for sample, each in zip(samples, values, strict=True)]
 
     def _values(self, ids: Tensor, states: Tensor, log_probs: Tensor, rng: Rng) -> list[Mapping[str, list[float]]]:
         """Return values of each row's first `positions` steps, by name, in bits.
@@ -141,14 +159,14 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         values = {"information": torch.stack([information(each) for each in by_noise], 1)}  # [N, T]
         values["entropy"] = entropy(log_probs[:steps]).T
         if draws > 1:
-            values[HALVES] = torch.stack([_by_halves(each) for each in by_noise], 1)
+            values[HALVES] = torch.stack([by_halves(each) for each in by_noise], 1)
         columns = {name: column.tolist() for name, column in values.items()}
         return [{name: column[row] for name, column in columns.items()} for row in range(len(ids))]
 
     def prior(self, ids: Tensor, rng: Rng, steps: int | None = None) -> Tensor:
         """Sample a trajectory h_0, ..., h_T [T + 1, N, d] for each id [N], by default with all steps of the model."""
         states = [self.origin.expand(len(ids), -1)]
-        for zeta in _normal(rng, ids, steps or self.config.steps, self.origin).unbind(1):
+        for zeta in normal(rng, ids, steps or self.config.steps, self.origin).unbind(1):
             states.append(self.generative.at(states[-1]).forward(zeta[:, None])[0][:, 0])
         return torch.stack(states)
 
@@ -173,18 +191,21 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         gold, length, ids = batch.gold[order, :longest], batch.length[order], batch.ids[order]
         steps = torch.arange(longest, device=length.device)[:, None]
         numbers = (ids * self.config.steps + steps).flatten()[places]  # [M] for all steps of all rows, by step
-        states, total = self._infer(gold, numbers, rows, self.posterior.read(gold, length).unbind(1), rng, samples)
+        contexts = self.posterior.read(gold, length).unbind(1)
+        states, total, effective = self._infer(gold, numbers, rows, contexts, rng, samples)
         with torch.no_grad():  # statistics, not trained
             log_probs = self.emission(states)
             fit = log_probs.gather(1, gold.T.flatten()[places][:, None])[:, 0]
 
         back = order.argsort()
 
-        def sum_steps(terms: Tensor) -> Tensor:
+        def by_step(terms: Tensor) -> Tensor:
             table = terms.new_zeros(longest * len(ids)).index_copy(0, places, terms)
-            return table.view(longest, len(ids)).sum(0)[back]
+            return table.view(longest, len(ids))[:, back]
 
-        return Bound(sum_steps(total), sum_steps(fit), sum_steps(entropy(log_probs)) / batch.length)
+        sums = [by_step(terms).sum(0) for terms in (total, fit, entropy(log_probs), effective)]
+        kl = pad(by_step(fit - total.detach()).T, (0, batch.gold.shape[1] - longest))
+        return Bound(sums[0], sums[1], sums[2] / batch.length, sums[3] / batch.length, kl)
 
     def padded_bound(self, batch: Batch, rng: Rng, samples: int, rows: Sequence[int]) -> Bound:
         """Compute `bound` without operations that depend on lengths, which differ between vmapped seeds.
@@ -197,7 +218,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         steps, index = (to_device(each, ids.device) for each in _steps_and_rows(rows))  # [M]
         contexts = torch.split(self.posterior.walk(gold, length, rows, steps, index), [*rows])
         numbers = ids[index] * self.config.steps + steps
-        states, total = self._infer(gold, numbers, rows, contexts, rng, samples, length)
+        states, total, effective = self._infer(gold, numbers, rows, contexts, rng, samples, length)
         with torch.no_grad():  # statistics, not trained
             log_probs = self.emission(states)
             fit = log_probs.gather(1, gold[index, steps][:, None])[:, 0]
@@ -207,56 +228,63 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         def sum_steps(terms: Tensor) -> Tensor:
             return terms.new_zeros(len(ids)).index_add(0, index, torch.where(real, terms, 0.0))[back]
 
-        return Bound(sum_steps(total), sum_steps(fit), sum_steps(entropy(log_probs)) / batch.length)
+        lengths = batch.length.clamp(min=1)  # 0 in rows that only another seed has
+        bits, number = (sum_steps(terms) / lengths for terms in (entropy(log_probs), effective))
+        return Bound(sum_steps(total), sum_steps(fit), bits, number)
 
     def _infer(
         self, gold: Tensor, numbers: Tensor, rows: Sequence[int], contexts: Sequence[Tensor], rng: Rng,
         samples: int, length: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Return the states [M, d] and L_t [M] of all steps; the first rows[t] rows take step t.
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+        """Return states [M, d], L_t [M] and effective numbers of proposals [M] of all steps; rows[t] take step t.
 
         `contexts` has at least rows[t] rows for step t; `numbers` [M] are the ids of the noise. With `length` [N], a
         row stays in its last state after its end.
         """
         sizes = [*rows]
-        eps = torch.split(_normal(rng.fork("proposal"), numbers, samples, self.origin), sizes)
-        peeks = torch.split(_normal(rng.fork("peek"), numbers, samples, self.origin), sizes) if self.peeks else eps
+        eps = torch.split(normal(rng.fork("proposal"), numbers, samples, self.origin), sizes)
+        peeks = torch.split(normal(rng.fork("peek"), numbers, samples, self.origin), sizes) if self.peeks else eps
         uniform = torch.split(rng.fork("survivor").uniform(numbers), sizes)
         advance = self._compiled or self._advance
         state, results = self.origin.expand(len(gold), self.config.state), []
         for t, (number, context) in enumerate(zip(rows, contexts, strict=False)):
             before = state[:number]
             step = Step(before, context[:number], gold[:number, t], eps[t], peeks[t], uniform[t])
-            state, gain = advance(step)
+            state, gain, effective = advance(step)
             if length is not None:
                 state = torch.where((t < length[:number])[:, None], state, before)
-            results.append((state.detach(), gain))
-        states, total = (torch.cat(parts) for parts in zip(*results, strict=True))
-        return states, total
+            results.append((state.detach(), gain, effective))
+        states, total, numbers = (torch.cat(parts) for parts in zip(*results, strict=True))
+        return states, total, numbers
 
     @property
     def peeks(self) -> bool:
-        """Whether each proposal depends on a possible next state of the generative flow."""
         return self.config.samples > 1
 
-    def _advance(self, step: Step) -> tuple[Tensor, Tensor]:
-        """Return the next states [N, d] and L_t [N]."""
-        state, samples = step.state, step.eps.shape[1]
-        to_state = self.generative.at(state)
-        proposing = to_state if self.inference is None else self.inference.at(state)
-        peek = to_state.forward(step.peek)[0] if self.peeks else None
-        mean, log_std = self.posterior(step.context, state, peek)  # [N, K, d], or [N, 1, d]
-        moved, log_det_q = proposing.forward(mean + log_std.exp() * step.eps)  # [N, K, d]
-        origin, log_det_g = to_state.inverse(moved)
-        gains = self.emission(moved).gather(2, step.tokens[:, None, None].expand(-1, samples, 1))[:, :, 0]
-        density = 0.5 * (step.eps.square() - origin.square()).sum(2) + log_std.sum(2)  # ln r(zeta) - ln q(xi)
-        weights = gains + density + log_det_q - log_det_g  # [N, K]
+    def proposal(self, step: Step) -> Proposal:
+        """Return the distributions p and q of the next states."""
+        prior = self.generative.at(step.state)
+        inferred = prior if self.inference is None else self.inference.at(step.state)
+        peek = prior.forward(step.peek)[0] if self.peeks else None
+        return Proposal(prior, inferred, *self.posterior(step.context, step.state, peek))
+
+    def emitted(self, states: Tensor, tokens: Tensor) -> Tensor:
+        """Return ln P(w_t | h_t) [*, K] of tokens [*] at states [*, K, d]."""
+        log_probs: Tensor = self.emission(states)
+        return log_probs.gather(-1, tokens[..., None, None].expand(*states.shape[:-1], 1))[..., 0]
+
+    def _advance(self, step: Step) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the next states [N, d], L_t [N] and the effective number of proposals [N]."""
+        moved, ratios = self.proposal(step).sample(step.eps)
+        weights = self.emitted(moved, step.tokens) + ratios  # [N, K]
+        samples = weights.shape[1]
         if samples == 1:
-            return moved[:, 0], weights[:, 0]
+            return moved[:, 0], weights[:, 0], torch.ones_like(weights[:, 0])
         total = weights.logsumexp(1)
-        survivor = invert((weights - total[:, None]).detach(), step.uniform)
-        rows = torch.arange(len(state), device=state.device)
-        return moved[rows, survivor], total - log(samples)
+        shares = (weights - total[:, None].clamp(min=torch.finfo(total.dtype).min)).detach()
+        survivor = invert(shares, step.uniform).clamp(max=samples - 1)  # weights may be NaN
+        rows = torch.arange(len(moved), device=moved.device)
+        return moved[rows, survivor], total - log(samples), effective_number(shares)
 
     def table_weights(self) -> Tensor:
         parts = (self.origin, *self.generative.parameters(), *self.emission.parameters())
@@ -295,50 +323,3 @@ def _steps_and_rows(rows: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return steps [M] and row indices [M], ordered by step, if the first rows[t] rows take step t."""
     steps = torch.arange(len(rows)).repeat_interleave(torch.tensor(rows))
     return steps, torch.cat([torch.arange(number) for number in rows])
-
-
-@dataclass(frozen=True)
-class Step:
-    """The inputs of one step of inference."""
-
-    state: Tensor  # [N, d] h_{t-1}
-    context: Tensor  # [N, H] projection of a_t
-    tokens: Tensor  # [N] w_t
-    eps: Tensor  # [N, K, d] standard normal noise of proposals
-    peek: Tensor  # [N, K, d] standard normal noise of possible next states
-    uniform: Tensor  # [N] number between 0 and 1 that chooses the surviving proposal
-
-
-def _normal(rng: Rng, numbers: Tensor, samples: int, like: Tensor) -> Tensor:
-    """Sample standard normal noise [M, K, d], with the dimension and type of `like` [d]."""
-    return rng.normal(numbers, 0, samples * len(like)).view(-1, samples, len(like)).to(like.dtype)
-
-
-def entropy(log_probs: Tensor) -> Tensor:
-    """Return entropies in bits [*] of distributions [*, V]."""
-    bits: Tensor = torch.special.entr(log_probs.exp()).sum(-1) * BITS_PER_NAT
-    return bits
-
-
-def information(log_probs: Tensor) -> Tensor:
-    """Return the mutual information [*] of tokens and noise in bits, given log-probabilities per sample [*, K, V]."""
-    mean = (log_probs.logsumexp(-2) - log(log_probs.shape[-2])).clamp(max=0)
-    return (entropy(mean) - entropy(log_probs).mean(-1)).clamp(min=0)
-
-
-def _by_halves(log_probs: Tensor) -> Tensor:
-    """Return the mean [*] of the information estimates from both halves of the noise; halving doubles their bias."""
-    half = log_probs.shape[-2] // 2
-    return (information(log_probs[..., :half, :]) + information(log_probs[..., half:, :])) / 2
-
-
-def _summary(sample: Hypothesis, values: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return the statistics of a sample's trajectory that metrics can read, given its values by step."""
-    alive = min(len(sample.tokens) + sample.finished, len(values["information"]))
-    summary = {"steps_until_stop": float(alive)}
-    for name, steps in values.items():
-        summary[name] = sum(steps) / len(steps)
-        summary |= {f"{name}_{t}": value for t, value in enumerate(steps, 1)}
-        if name != "entropy":
-            summary[f"{name}_until_stop"] = sum(steps[:alive])
-    return summary

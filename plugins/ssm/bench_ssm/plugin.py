@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, Stepper, Vmappable, hookimpl
+from bench_core import DecoderConfig, Kind, ModelConfig, ProbeConfig, Scorer, Stepper, Vmappable, hookimpl
 from bench_ssm.latent import Latent
 
 KINDS = ("id", "diag", "tril", "real-nvp")
@@ -45,8 +45,8 @@ class DeepSSMConfig(ModelConfig):
     name, target = "deep-ssm", "bench_ssm.model:DeepSSM"
     cites = ("schmidt2018", "generative=real-nvp: dinh2017", "inference=real-nvp: dinh2017")
     capabilities = {Latent, Scorer, Vmappable}
-    likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND}
-    evaluation = {"trajectories", "information_draws", "positions"}
+    likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND, "smc": Kind.ESTIMATE}
+    evaluation = {"trajectories", "particles", "prior_share", "information_draws", "positions"}
 
     state: PositiveInt = 8  #: d, the dimension of a state
     generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or a composition such as 2xtril
@@ -59,11 +59,14 @@ class DeepSSMConfig(ModelConfig):
     samples: PositiveInt = 1  #: K, the number of proposals per step, of which one survives
     bidirectional: bool = False  #: infer each step from the whole target; by default from this step to its end
     q_sees_state: bool = False  #: also infer each step from the previous state
+    reads_state: bool = True  #: tokens depend on the state; if false, a control with independent tokens
     embedding: PositiveInt | None = None  #: size of the token embeddings for inference; by default `state`
     reader: PositiveInt = 64  #: units of the GRU that reads targets, in each direction
     posterior: PositiveInt = 64  #: units of the hidden layer between GRU and proposal
     steps: PositiveInt = 13  #: maximum number of tokens of a target, including EOS
     trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
+    particles: int = Field(64, ge=4, multiple_of=4)  #: M, the number of particles per target, in four filters (`smc`)
+    prior_share: float = Field(0.1, ge=0, le=1)  #: share of particles that the prior proposes, for `smc`; others: q
     information_draws: NonNegativeInt = 20  #: noise samples per estimate of mutual information; 0 disables it
     positions: PositiveInt = 10  #: number of steps over which mutual information and entropy are averaged
     logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories sampled to log information and entropy; 0: none
@@ -117,6 +120,19 @@ class DeepSSMConfig(ModelConfig):
         return tuple(range(2, self.state)) if "real-nvp" in {parse_flow(flow)[1] for flow in flows} else ()
 
 
+class LineSSMConfig(DeepSSMConfig):
+    """Deep state space model with d = 1, whose P(w) is exact by quadrature; its initial weights are always the same.
+
+    With `training: {updates: 0}`, it is a known distribution that estimates can be compared with.
+    """
+
+    name, target = "deep-ssm-1d", "bench_ssm.line:LineSSM"
+    likelihoods = {"exact": Kind.EXACT} | DeepSSMConfig.likelihoods
+
+    state: Literal[1] = 1  #: d, the dimension of a state
+    sharpness: float = Field(1.0, gt=0)  #: factor of the initial logits of tokens
+
+
 class CharGRUConfig(ModelConfig):
     """Character GRU language model, the baseline for deep state space models (Schmidt and Hofmann, 2018).
 
@@ -131,6 +147,7 @@ class CharGRUConfig(ModelConfig):
 
     state: PositiveInt = 8  #: d, the number of GRU units
     embedding: PositiveInt | None = None  #: size of letter embeddings; by default `state`
+    teacher_forcing: bool = True  #: train on the letters of words; if false, on letters that the model samples
     steps: PositiveInt = 13  #: maximum number of tokens of a target scored by `trajectories`, including EOS
     trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
 
@@ -165,6 +182,15 @@ class HiddenMarkovConfig(ModelConfig):
         return True
 
 
+def _check_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    if not sizes or any(size < 4 or size % 4 for size in sizes) or [*sizes] != sorted({*sizes}):
+        raise ValueError(f"numbers must be increasing multiples of 4, such as [16, 64], but are {[*sizes]}")
+    return sizes
+
+
+Increasing: TypeAlias = Annotated[tuple[int, ...], AfterValidator(_check_sizes)]
+
+
 class TrajectoryArgmaxConfig(DecoderConfig):
     """The most probable tokens along a sampled latent trajectory (Schmidt and Hofmann, 2018, Table 2)."""
 
@@ -173,13 +199,29 @@ class TrajectoryArgmaxConfig(DecoderConfig):
     needs = Latent
 
 
+class EstimatorsConfig(ProbeConfig):
+    """Estimates of P(w) by trajectories and by particle filters, on words that the model samples."""
+
+    name, target = "estimators", "bench_ssm.estimators:Estimators"
+
+    words: PositiveInt = 500  #: number of sampled words
+    trajectories: Increasing = (100, 1000, 10_000, 100_000)  #: numbers of trajectories
+    particles: Increasing = (16, 64, 256)  #: numbers of particles per word
+
+
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
     """Return the state space models, and the baseline."""
-    return [DeepSSMConfig, CharGRUConfig, HiddenMarkovConfig]
+    return [DeepSSMConfig, LineSSMConfig, CharGRUConfig, HiddenMarkovConfig]
 
 
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
     """Return the decoder of latent trajectories."""
     return [TrajectoryArgmaxConfig]
+
+
+@hookimpl
+def bench_probes() -> list[type[ProbeConfig]]:
+    """Return the probe of estimators."""
+    return [EstimatorsConfig]

@@ -58,10 +58,10 @@ class Posterior(nn.Module):
         return contexts
 
     def forward(self, context: Tensor, state: Tensor, peek: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return mu and ln sigma [N, K, d] given possible next states `peek` [N, K, d]; without `peek`, K is 1."""
-        hidden = context[:, None]
+        """Return mu and ln sigma [*, K, d] given possible next states `peek` [*, K, d]; without `peek`, K is 1."""
+        hidden = context[..., None, :]
         if self.state is not None:
-            hidden = hidden + self.state(state)[:, None]
+            hidden = hidden + self.state(state)[..., None, :]
         if self.peek is not None and peek is not None:
             hidden = hidden + self.peek(peek)
         mean, log_std = self.proposal(torch.tanh(hidden)).to(state.dtype).chunk(2, -1)

@@ -8,7 +8,7 @@ import torch
 from bench_authors.testing import Case, check_model
 from bench_authors.testing.contracts import check, posing
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import Batch, Kind, Rng, Scoring, SuiteError, TaskInfo
+from bench_core import Batch, Kind, Rng, Scoring, SuiteError, TaskInfo, Training
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.plugin import CharGRUConfig
 
@@ -141,3 +141,55 @@ def test_windows_of_a_stream_are_refused():
     config = CharGRUConfig()
     with pytest.raises(SuiteError, match="char-gru models separate short sequences"):
         config.load()(config, TaskInfo(["</s>", "a"], consecutive=True))
+
+
+def free(**settings):
+    return gru(teacher_forcing=False, **settings)
+
+
+def test_without_teacher_forcing_the_loss_is_that_of_letters_that_the_model_samples():
+    model, rows = free(), batch([(1, 2, 1, 0), (2, 0)])
+    rng = Rng(3)
+    letters = model._sampled_letters(rows, rng.fork("letters"))
+    assert (letters > 0).all()
+    states, _ = model.predict(Batch(rows.ids, rows.prompt, letters, rows.length), Scoring("exact", rng))
+    wanted = -model.head(states).log_softmax(2).gather(2, rows.gold[:, :, None])[:, :, 0][rows.mask].mean()
+    torch.testing.assert_close(model.loss(rows, Training(1, 9, 0, 1, rng)).value, wanted)
+    other = gru()
+    other.load_state_dict(model.state_dict())
+    assert not torch.allclose(wanted, other.loss(rows, Training(1, 9, 0, 1, rng)).value)
+
+
+def test_letters_sampled_in_training_are_those_of_trajectories():
+    """In distribution: the second letter follows the first as the model says, with EOS excluded."""
+    model = free()
+    rows = batch([(1, 1, 0)] * 4000)
+    letters = model._sampled_letters(rows, Rng(2))
+    table = model.table(4000, Rng(5))
+    for step in (0, 1):
+        shares = torch.stack([(letters[:, step] == letter).double() for letter in (1, 2)], 1)
+        wanted = table[step, 1:].log_softmax(0).exp().mean(1)
+        errors = shares.std(0) / 4000**0.5
+        assert ((shares.mean(0) - wanted).abs() < 5 * errors).all()
+
+
+def test_scores_do_not_depend_on_teacher_forcing():
+    targets, model, other = all_words(3), free(), gru()
+    other.load_state_dict(model.state_dict())
+    for by in ("exact", "trajectories"):
+        torch.testing.assert_close(scored(model, targets, by), scored(other, targets, by))
+
+
+@pytest.mark.parametrize("teacher_forcing", [True, False])
+def test_entropies_of_letters_are_logged_at_some_updates_and_reported(teacher_forcing):
+    model, rows = gru(teacher_forcing=teacher_forcing), batch([(1, 2, 0), (2, 0)])
+    logged = [model.loss(rows, Training(step, 30, 0, 1, Rng(1))).parts.get("entropy") for step in (0, 1, 10)]
+    assert logged[1] is None
+    assert 0 < logged[0] < 1.6
+    with torch.no_grad():
+        assert not model.loss(rows, Training(0, 30, 0, 1, Rng(1))).parts
+    values = model.score(rows, Scoring("exact", Rng(1))).values["entropy"]
+    states, _ = model.predict(rows, Scoring("exact", Rng(1)))
+    log_probs = model.head(states).log_softmax(2)
+    bits = -(log_probs.exp() * log_probs).sum(2) / torch.log(torch.tensor(2.0))
+    torch.testing.assert_close(values, torch.stack([bits[0, :3].mean(), bits[1, :2].mean()]))

@@ -224,6 +224,19 @@ class LetterEntropyConfig(MetricConfig):
     position: PositiveInt | None = None  #: t, counted from 1; default: the mean over positions
 
 
+class StateKLConfig(ScoredWordsConfig):
+    """KL divergence of the inferred state from the prior, as reported by the model, over words that reach a step.
+
+    It is 0 if inference has nothing to say about the letters.
+    """
+
+    name, target = "state-kl", "bench_word_generation.state_kl:StateKL"
+    range = -inf, inf
+
+    position: PositiveInt | None = None  #: t, counted from 1; default: the mean over positions
+    unit: Literal["nats", "bits"] = "bits"  #: unit of scores
+
+
 @hookimpl
 def bench_tasks() -> list[type[TaskConfig]]:
     """Return the task's Config."""
@@ -249,4 +262,5 @@ def bench_metrics() -> list[type[MetricConfig]]:
         NGramPerplexityConfig,
         MutualInformationConfig,
         LetterEntropyConfig,
+        StateKLConfig,
     ]
