@@ -177,7 +177,9 @@ def test_json_has_all_outputs_of_a_line(loaded, decode):
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["line"], one["prompt"]) for one in found] == [*enumerate(prompts[:4], 1)]
     assert [[each["text"] for each in one["outputs"]] for one in found] == [one.texts for one in due[:4]]
-    assert {*found[0]["outputs"][0]} == {"text", "finished", "log_prob", "tokens", "actions", "values"}
+    assert {*found[0]["outputs"][0]} == {
+        "text", "finished", "log_prob", "tokens", "actions", "token_count", "values",
+    }  # fmt: skip
 
 
 def test_the_module_is_in_evaluation_mode_and_scores_encoded_texts_as_the_run_did(loaded):

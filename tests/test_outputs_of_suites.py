@@ -10,7 +10,7 @@ from bench_small.suites import on_device
 
 import bench_core
 import bench_notebook
-from bench_core import DataError
+from bench_core import DataError, SuiteError
 from bench_core.stage_kinds import PREDICTIONS
 from bench_core.storage.predictions import read_predictions
 from bench_core.storage.store import Store
@@ -45,6 +45,10 @@ def check(path, folder):
         store=store.root,
         out=folder / "runs",
     )
+    if not run.cells:
+        with pytest.raises(SuiteError, match="the run has no cells: its suite has no models"):
+            [*Outputs(run, store).lines("jsonl")]
+        return None
     expected = everything(run, store)
     loaded = bench_notebook.load(run.folder, store.root)
     several = [one for one in loaded.all_outputs() if (one.kind, one.key) in expected]

@@ -16,13 +16,13 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_877,
-    "commands": 905,
-    "computing": 2_540,
-    "execution": 1_499,
+    "bench_core": 2_879,
+    "commands": 890,
+    "computing": 2_546,
+    "execution": 1_497,
     "kit": 863,
     "planning": 1_262,
-    "runs": 2_650,
+    "runs": 2_635,
     "storage": 1_082,
     "suites": 1_627,
 }

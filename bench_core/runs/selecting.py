@@ -37,6 +37,8 @@ def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
             words |= _split_words(more)
             filters.append((axis, name))
     matches = [cell for cell, parts in zip(cells, names, strict=True) if words <= parts] if words else [*cells]
+    if not cells:
+        raise SuiteError("the run has no cells: its suite has no models.")
     if not matches:
         unknown = sorted(words.difference(vocabulary)) or [which]
         raise SuiteError(f"no cell is called {which!r}. {suggestion(unknown[0], sorted(vocabulary))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -135,24 +136,26 @@ def test_smoothed_labels_leave_one_order_its_weight():
     assert plain.value != smooth.value
 
 
-def mutant_weights(change):
-    intact = order_weights.weighted
-    return lambda tree, log_probs, rate: intact(tree, *change(tree, log_probs, rate))
+def weights_of_all(tree, costs, rate):
+    """Return a tree whose missing orders have weights as if they existed."""
+    everything = replace(tree, weight=torch.ones_like(tree.weight))
+    return order_weights.weighted(everything, costs, rate)
 
 
 MUTANTS = {
     "sharpness never rises": (insertion, "sharpness", lambda config, progress: 0.0),
     "sharpness is 1 from the start": (insertion, "sharpness", lambda config, progress: 1.0),
     "sharpness of the whole rather than the rise": (insertion, "sharpness", lambda config, progress: progress),
-    "impossible orders have weight": (
-        insertion,
-        "weighted",
-        mutant_weights(lambda tree, log_probs, rate: (log_probs.where(log_probs > -torch.inf, 0.0), rate)),
-    ),
+    "impossible orders have weight": (insertion, "weighted", weights_of_all),
     "the least probable orders weigh most": (
         insertion,
         "weighted",
-        mutant_weights(lambda tree, log_probs, rate: (log_probs, -rate)),
+        lambda tree, costs, rate: order_weights.weighted(tree, costs, -rate),
+    ),
+    "words alone weigh orders": (
+        insertion,
+        "weighted",
+        lambda tree, costs, rate: order_weights.weighted(tree, replace(costs, slots=0 * costs.slots), rate),
     ),
 }
 

@@ -123,4 +123,4 @@ def test_that_law_catches_its_mutants(monkeypatch, mutant):
 def test_other_tasks_have_no_such_value():
     batch = tiny_batch([(1, 2)], source=Source.TOKENS)
     case = Case.of(IndigoConfig(**SMALL, order="l2r"), batch=batch, source=Source.TOKENS)
-    assert not case.model.score(batch, Scoring("order", Rng(1))).values
+    assert "right-orders" not in case.model.score(batch, Scoring("order", Rng(1))).values
